@@ -1,6 +1,7 @@
 import { Catalogue, type CatalogueOptions } from "./catalogue.ts";
 import { Changes, type ChangesOptions } from "./changes.ts";
 import { ContractAdmins } from "./contract-admins.ts";
+import type { FactsPort } from "../sharing/ports.ts";
 
 /** What the aggregate keeps while the process lives, over reloads. */
 export interface Aggregation {
@@ -9,11 +10,12 @@ export interface Aggregation {
   readonly contracts: ContractAdmins;
 }
 
-export function createAggregation(options: CatalogueOptions & ChangesOptions): Aggregation {
-  const { coordinator } = options;
+export function createAggregation(
+  options: CatalogueOptions & ChangesOptions & { readonly facts: FactsPort },
+): Aggregation {
   return {
     catalogue: new Catalogue(options),
     changes: new Changes(options),
-    contracts: new ContractAdmins(coordinator),
+    contracts: new ContractAdmins(options.facts),
   };
 }

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock, Instant } from "../clock.ts";
-import type { EpochsPort, FactsPort } from "../sharing/ports.ts";
+import type { EpochsPort } from "../sharing/ports.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { type ListingBound, listingEpoch, type WholeListing } from "../registry/whole-listing.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
@@ -14,7 +14,7 @@ const MAX_SIZE = 128 * 1024 * 1024;
 
 export interface CatalogueOptions {
   readonly clock: Clock;
-  readonly coordinator: EpochsPort & FactsPort;
+  readonly epochs: EpochsPort;
   /** As they are configured now. */
   readonly upstreams: () => Pick<Upstreams, "all" | "byAdmin">;
 }
@@ -28,15 +28,15 @@ export type CutShortBy = ListingBound | "catalogue";
  */
 export class Catalogue {
   private readonly clock: Clock;
-  private readonly coordinator: EpochsPort & FactsPort;
+  private readonly epochs: EpochsPort;
   private readonly upstreams: CatalogueOptions["upstreams"];
   private readonly registries = new Map<string, RegistryInstruments>();
   private bytes = 0;
   private taking: Promise<unknown> = Promise.resolve();
 
-  constructor({ clock, coordinator, upstreams }: CatalogueOptions) {
+  constructor({ clock, epochs, upstreams }: CatalogueOptions) {
     this.clock = clock;
-    this.coordinator = coordinator;
+    this.epochs = epochs;
     this.upstreams = upstreams;
   }
 
@@ -86,7 +86,7 @@ export class Catalogue {
   /** What is known of a registry, unless it was purged since, or is older than could be served were it a page. */
   instrumentsOf({ upstream: { admin, config } }: RegistryMetadata): RegistryInstruments | undefined {
     const known = admin === undefined ? undefined : this.registries.get(admin);
-    if (known === undefined || known.listing.epoch !== listingEpoch(this.coordinator, known.listing.admin)) {
+    if (known === undefined || known.listing.epoch !== listingEpoch(this.epochs, known.listing.admin)) {
       return undefined;
     }
     return this.clock.now() < known.listing.freshUntil + config.cache.staleIfError ? known : undefined;

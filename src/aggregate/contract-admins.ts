@@ -16,22 +16,22 @@ const AMBIGUOUS = "*";
  * claim ids it has never seen, until the right one answers for them too.
  */
 export class ContractAdmins {
-  private readonly coordinator: FactsPort;
+  private readonly facts: FactsPort;
 
-  constructor(coordinator: FactsPort) {
-    this.coordinator = coordinator;
+  constructor(facts: FactsPort) {
+    this.facts = facts;
   }
 
   /** Notes that the registry of `admin` answered for the contract. */
   async learn(contract: string, admin: string): Promise<void> {
-    const known = await this.coordinator.recall(factOf(contract));
+    const known = await this.facts.recall(factOf(contract));
     const value = known === undefined || known === admin ? admin : AMBIGUOUS;
-    this.coordinator.remember(factOf(contract), value, REMEMBERED);
+    this.facts.remember(factOf(contract), value, REMEMBERED);
   }
 
   /** The admins whose registries answered for the contract, as far as is known: none, one, or several. */
   async recall(contract: string): Promise<{ readonly admin: string } | "several" | undefined> {
-    const known = await this.coordinator.recall(factOf(contract));
+    const known = await this.facts.recall(factOf(contract));
     if (known === AMBIGUOUS) return "several";
     return known === undefined ? undefined : { admin: known };
   }

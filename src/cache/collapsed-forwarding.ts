@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
 import { Abort, type AbortSignalLike, type Clock, type Duration, type Instant, withDeadline } from "../clock.ts";
 import type { CacheKey } from "../sharing/entries.ts";
-import type { EpochsPort, LeasesPort } from "../sharing/ports.ts";
+import type { EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import type { Fetcher, FetchResult, Miss } from "./fetch.ts";
@@ -100,7 +100,7 @@ export interface CollapsedForwardingOptions {
   readonly tiers: Tiers;
   readonly fetcher: Fetcher;
   readonly hitForMiss: HitForMiss;
-  readonly coordinator: EpochsPort & LeasesPort;
+  readonly epochs: EpochsPort;
   readonly clock: Clock;
   readonly observer: CacheObserver;
 }
@@ -124,10 +124,10 @@ export class CollapsedForwarding {
 
   /** Equal for requests that one answer may satisfy, as far as that is known before it comes. */
   idOf({ key, policy }: Resource, headers: IncomingHttpHeaders): string {
-    const { tiers, coordinator } = this.options;
+    const { tiers, epochs } = this.options;
     const known = tiers.memory.variants(key)?.[0]?.entry.vary ?? [];
     const variant = variantOf(selectingNames(policy, known), headers);
-    const epoch = coordinator.epochOf(key) ?? "";
+    const epoch = epochs.epochOf(key) ?? "";
     return `${prefixOf(key)}${epoch}\n${isAuthorized(policy, headers) ? "authorized" : ""}\n${variant}`;
   }
 

@@ -45,7 +45,7 @@ interface ExplainedEntry {
 /** The parts of the cache that know. */
 export interface ExplainedCache {
   readonly tiers: Tiers;
-  readonly coordinator: Pick<EpochsPort, "epochOf">;
+  readonly epochs: Pick<EpochsPort, "epochOf">;
   readonly clock: Clock;
   readonly fetches: CollapsedForwarding;
   readonly hitForMiss: HitForMiss;
@@ -53,12 +53,12 @@ export interface ExplainedCache {
 
 /** Looks in every tier. */
 export async function explain(resource: Resource, cache: ExplainedCache): Promise<Explanation> {
-  const { tiers, coordinator, clock, fetches, hitForMiss } = cache;
+  const { tiers, epochs, clock, fetches, hitForMiss } = cache;
   const { key, policy } = resource;
   const now = clock.now();
   const before = new Set(tiers.variants(key));
   await tiers.lookUpShared(resource);
-  const epoch = coordinator.epochOf(key);
+  const epoch = epochs.epochOf(key);
   const last = hitForMiss.last(resource);
   return {
     key,

@@ -47,7 +47,8 @@ interface EpochsBefore {
 
 export interface FetcherOptions {
   readonly tiers: Tiers;
-  readonly coordinator: EpochsPort & LeasesPort;
+  readonly epochs: EpochsPort;
+  readonly leases: LeasesPort;
   readonly clock: Clock;
   readonly random: () => number;
   readonly observer: CacheObserver;
@@ -62,14 +63,16 @@ const MAX_SHORTENING = 0.1;
 /** Gets answers from the upstream, or lets another process get them, and stores what may be stored. */
 export class Fetcher {
   private readonly tiers: Tiers;
-  private readonly coordinator: EpochsPort & LeasesPort;
+  private readonly epochs: EpochsPort;
+  private readonly leases: LeasesPort;
   private readonly clock: Clock;
   private readonly random: () => number;
   private readonly observer: CacheObserver;
 
-  constructor({ tiers, coordinator, clock, random, observer }: FetcherOptions) {
+  constructor({ tiers, epochs, leases, clock, random, observer }: FetcherOptions) {
     this.tiers = tiers;
-    this.coordinator = coordinator;
+    this.epochs = epochs;
+    this.leases = leases;
     this.clock = clock;
     this.random = random;
     this.observer = observer;
@@ -78,17 +81,17 @@ export class Fetcher {
   /** As {@link fetch}, but of all processes only one goes to the upstream where that can be helped. */
   async fetchForAll(miss: Miss, limits: FetchLimits, id: string): Promise<FetchResult> {
     // Without a tier to share answers in, or when this one will not be stored, waiting for others would only cost time.
-    const isShareable = this.tiers.hasShared && this.coordinator.epochOf(miss.resource.key) !== undefined;
+    const isShareable = this.tiers.hasShared && this.epochs.epochOf(miss.resource.key) !== undefined;
     if (!isShareable) return this.fetch(miss, limits);
     // A stale entry is served without a look at the shared tier: it is the refresh that finds out.
     const renewed = limits.purpose === "refresh" ? await this.storedElsewhere(miss) : undefined;
     if (renewed !== undefined) return renewed;
     let lease: Lease | undefined;
     for (let round = 0; round < LEASE_ROUNDS; round += 1) {
-      const acquired = this.coordinator.acquire(id);
+      const acquired = this.leases.acquire(id);
       lease = acquired instanceof Promise ? await acquired : acquired;
       if (lease !== undefined) break;
-      const outcome = await this.coordinator.whenReleased(id, limits.deadline);
+      const outcome = await this.leases.whenReleased(id, limits.deadline);
       const found = outcome === "stored" ? await this.storedElsewhere(miss) : undefined;
       if (found !== undefined) {
         this.observer.collapsed(miss.resource.key, "replicas");
@@ -113,8 +116,8 @@ export class Fetcher {
   /** Asks the upstream, validating what is stale. Rejects with the GatewayError of {@link Resource.fetch}. */
   async fetch(miss: Miss, limits: FetchLimits): Promise<FetchResult> {
     const { resource, headers } = miss;
-    const epoch = this.coordinator.epochOf(resource.key);
-    const softEpoch = this.coordinator.softEpochOf(resource.key);
+    const epoch = this.epochs.epochOf(resource.key);
+    const softEpoch = this.epochs.softEpochOf(resource.key);
     // Purged while this waited for its turn: a 304 must not bring it back.
     const stale = miss.stale?.entry.epoch === epoch ? miss.stale : undefined;
     const conditional = stale === undefined ? [] : conditionalFields(stale.entry);
@@ -148,7 +151,7 @@ export class Fetcher {
    */
   fill(resource: Resource, { entryOf, body, maxLifetime }: FillSource): void {
     const { key, policy } = resource;
-    const epoch = this.coordinator.epochOf(key);
+    const epoch = this.epochs.epochOf(key);
     if (epoch === undefined) return;
     const derivedAt = madeAt(entryOf.fields, entryOf);
     const isNewer = ({ entry }: CachedEntry) => entry.epoch === epoch && entry.receivedAt > derivedAt;
@@ -159,7 +162,7 @@ export class Fetcher {
       // Whose request it was is unknown here: where that matters, nothing is derived.
       headers: policy.sharedAuthorization ? { authorization: "" } : {},
       epoch,
-      softEpoch: this.coordinator.softEpochOf(key),
+      softEpoch: this.epochs.softEpochOf(key),
       receivedWall: this.clock.wallNow() - (this.clock.now() - entryOf.receivedAt),
       shortening: this.shortening(),
       maxLifetime,
@@ -213,7 +216,7 @@ export class Fetcher {
     if (epoch === undefined) return exclusive ? skipped : "unissued-token";
     if (skipped !== undefined) return skipped;
     if (isFailure(entry.status) && stale !== undefined && this.clock.now() < stale.entry.usableUntil) return "failure";
-    if (this.coordinator.epochOf(resource.key) !== epoch) return "purged";
+    if (this.epochs.epochOf(resource.key) !== epoch) return "purged";
     const isNewer = (cached: CachedEntry) => cached !== stale && mayBeNewer(cached.entry, entry, requestedAt);
     return this.tiers.memory.variants(resource.key)?.some(isNewer) === true ? "superseded" : undefined;
   }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 import type { Entry, Store } from "../sharing/entries.ts";
-import type { EpochsPort, LeasesPort } from "../sharing/ports.ts";
+import type { Coordinator, EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import { CollapsedForwarding, HitForMiss, waitFor } from "./collapsed-forwarding.ts";
@@ -27,7 +27,7 @@ export interface HttpCacheOptions {
   readonly memory: MemoryStore;
   /** The tier shared with other processes; its hits are kept in memory too. */
   readonly shared?: Store | undefined;
-  readonly coordinator: EpochsPort & LeasesPort;
+  readonly coordinator: Pick<Coordinator, "epochs" | "leases">;
   readonly clock: Clock;
   /** In [0, 1): shortens configured TTLs. */
   readonly random: () => number;
@@ -59,7 +59,7 @@ interface Search {
 /** A shared HTTP cache (RFC 9111) over a memory tier, an optional shared tier, and fetches that requests share. */
 export class HttpCache {
   private readonly tiers: Tiers;
-  private readonly coordinator: EpochsPort & LeasesPort;
+  private readonly epochs: EpochsPort;
   private readonly clock: Clock;
   private readonly observer: CacheObserver;
   private readonly fetcher: Fetcher;
@@ -68,15 +68,16 @@ export class HttpCache {
   private readonly hitForMiss = new HitForMiss();
 
   constructor({ memory, shared, coordinator, clock, random, observer }: HttpCacheOptions) {
-    const tiers = new Tiers({ memory, shared, coordinator, clock });
-    const fetcher = new Fetcher({ tiers, coordinator, clock, random, observer });
+    const { epochs, leases } = coordinator;
+    const tiers = new Tiers({ memory, shared, epochs, clock });
+    const fetcher = new Fetcher({ tiers, epochs, leases, clock, random, observer });
     const { hitForMiss } = this;
     this.tiers = tiers;
-    this.coordinator = coordinator;
+    this.epochs = epochs;
     this.clock = clock;
     this.observer = observer;
     this.fetcher = fetcher;
-    this.fetches = new CollapsedForwarding({ tiers, fetcher, hitForMiss, coordinator, clock, observer });
+    this.fetches = new CollapsedForwarding({ tiers, fetcher, hitForMiss, epochs, clock, observer });
     this.responder = new Responder(clock, observer);
   }
 
@@ -142,8 +143,8 @@ export class HttpCache {
 
   /** What is stored for a resource and why, looking in every tier. */
   explain(resource: Resource): Promise<Explanation> {
-    const { tiers, coordinator, clock, fetches, hitForMiss } = this;
-    return explain(resource, { tiers, coordinator, clock, fetches, hitForMiss });
+    const { tiers, epochs, clock, fetches, hitForMiss } = this;
+    return explain(resource, { tiers, epochs, clock, fetches, hitForMiss });
   }
 
   /** Waits for background work, 5 s at most, and ends what is left. */
@@ -257,7 +258,7 @@ export class HttpCache {
   ): CacheAnswer | undefined {
     // Looked up anew: it may have been renewed since; or purged.
     const cached = this.tiers.select(resource, request.headers) ?? stale;
-    if (cached === undefined || cached.entry.epoch !== this.coordinator.epochOf(resource.key)) return undefined;
+    if (cached === undefined || cached.entry.epoch !== this.epochs.epochOf(resource.key)) return undefined;
     if (isFailure(cached.entry.status) || !isUsableOnError(cached.entry, this.clock.now(), asked)) return undefined;
     return this.responder.stale(resource, request.headers, cached, {
       reason: "stale-if-error",
@@ -267,7 +268,7 @@ export class HttpCache {
   }
 
   private forwardReason(resource: Resource, cached: CachedEntry | undefined): ForwardReason {
-    if (this.coordinator.epochOf(resource.key) === undefined) return "bypass";
+    if (this.epochs.epochOf(resource.key) === undefined) return "bypass";
     if (cached !== undefined) return this.clock.now() < cached.entry.freshUntil ? "request" : "stale";
     return this.tiers.hasOtherVariants(resource.key) ? "vary-miss" : "uri-miss";
   }

@@ -6,7 +6,7 @@ import { BodyReader } from "../bodies/body-reader.ts";
 import { type Clock, type Duration, systemClock, withReply } from "../clock.ts";
 import type { Config, RedisConfig, UpstreamConfig } from "../config/schema.ts";
 import { FileWatcher } from "../config/watched-files.ts";
-import { LocalCoordinator } from "../sharing/alone.ts";
+import { localCoordinator } from "../sharing/alone.ts";
 import { createClient, readFault, type RedisClient, type RedisFault } from "../sharing/redis/client.ts";
 import { defineScript, runScript } from "../sharing/redis/scripts.ts";
 import { silentObserver } from "../upstream/observer.ts";
@@ -66,7 +66,7 @@ export async function checkLive(config: Config, print: (line: string) => void): 
 
 async function checkNode(config: UpstreamConfig, url: string, { limits }: Config): Promise<NodeReport> {
   const clock = systemClock();
-  const coordinator = new LocalCoordinator({ clock });
+  const coordinator = localCoordinator(clock);
   const upstream = new Upstream(
     { ...config, urls: [url], agreement: { admin: 1, metadata: 1, contexts: 1, observe: 0 } },
     {

@@ -2,7 +2,7 @@ import { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
-import { LocalCoordinator } from "../sharing/alone.ts";
+import { localCoordinator } from "../sharing/alone.ts";
 import { silentObserver } from "../upstream/observer.ts";
 import type { UpstreamLimits } from "../upstream/parts.ts";
 import { Upstream } from "../upstream/upstream.ts";
@@ -96,7 +96,7 @@ export class Prober {
       attemptTimeout: timeout,
       publicOnly: !allowPrivate,
     };
-    const coordinator = new LocalCoordinator({ clock });
+    const coordinator = localCoordinator(clock);
     let upstream: Upstream | undefined;
     try {
       upstream = new Upstream(config, {

@@ -38,7 +38,7 @@ export function createOperatorParts(
   });
   const history = new History(clock);
   const access = accessOf(config, { files, log, metrics });
-  const replicas = new ReplicaWatch(coordination.coordinator, clock);
+  const replicas = new ReplicaWatch(coordination.coordinator.replicas, clock);
   const health = new HealthReport({
     clock,
     metrics,

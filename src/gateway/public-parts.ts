@@ -58,7 +58,7 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
   const { snapshots, bodies } = createSnapshots(options, { cache, observers, overload });
   const inFlight = new InFlight();
-  const contexts = new Contexts({ clock, coordinator, observer: observers.contexts });
+  const contexts = new Contexts({ clock, epochs: coordinator.epochs, observer: observers.contexts });
   const services = createServices(options, {
     cache,
     contexts,
@@ -86,7 +86,7 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   });
   introduceReplica(options, { observers, overload, inFlight, snapshots });
   coordinator.actions.onChange(() => snapshots.latest.upstreams.followActions());
-  coordinator.onAnnounced((event) => snapshots.latest.upstreams.receive(event));
+  coordinator.announcements.onAnnounced((event) => snapshots.latest.upstreams.receive(event));
   const server = new Server({
     services,
     snapshots,
@@ -144,7 +144,7 @@ function introduceReplica(
     load: () => overload.load,
     residentBytes: () => residentBytes?.() ?? 0,
   });
-  coordinator.introduce(() => state.read());
+  coordinator.replicas.introduce(() => state.read());
 }
 
 interface ReplicaParts {
@@ -178,7 +178,7 @@ function createSnapshots(
       bodies,
       random,
       observer: observers.upstreams(() => snapshots.latest.upstreams),
-      forget: (admin) => void coordinator.purge(admin, purgeScopes()),
+      forget: (admin) => void coordinator.epochs.purge(admin, purgeScopes()),
     },
     registry: {
       cache,
@@ -200,7 +200,8 @@ function createServices(
   { changes: observer, ...parts }: ServiceParts,
 ): Services {
   const upstreams = () => parts.snapshots.latest.upstreams;
-  const aggregation = createAggregation({ clock, coordinator, shared, upstreams, observer });
+  const { epochs, facts } = coordinator;
+  const aggregation = createAggregation({ clock, epochs, facts, shared, upstreams, observer });
   const backgroundReader = new BackgroundReader({
     clock,
     random,

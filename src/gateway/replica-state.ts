@@ -12,7 +12,7 @@ import type { LoopLoad } from "./overload.ts";
 export interface ReplicaSources {
   readonly clock: Clock;
   readonly metrics: Metrics;
-  readonly actions: ActionsPort["actions"];
+  readonly actions: ActionsPort;
   config(): Config;
   /** Of the keys of clients; undefined: there is no keys file. */
   clientKeys(): string | undefined;

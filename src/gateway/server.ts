@@ -102,7 +102,7 @@ export class Server {
       memory,
       config: this.config,
       redis: coordination.redisStatus(),
-      coordinator: coordination.coordinator,
+      actions: coordination.coordinator.actions,
       upstreams: this.upstreams,
       clock: services.clock,
       certificates: certificates(),
@@ -112,7 +112,10 @@ export class Server {
   /** See `act`. */
   act(request: ActRequest): Promise<ActResult> {
     const { coordination, services } = this.parts;
-    return act({ coordinator: coordination.coordinator, upstreams: this.upstreams, clock: services.clock }, request);
+    return act(
+      { actions: coordination.coordinator.actions, upstreams: this.upstreams, clock: services.clock },
+      request,
+    );
   }
 
   /** What `/clients` answers. */
@@ -129,9 +132,9 @@ export class Server {
   /** What `/cache` answers. */
   cache(preview: PurgePreview): Promise<CacheContents> {
     const { memory, coordination, services } = this.parts;
-    const { coordinator } = coordination;
+    const { epochs } = coordination.coordinator;
     const behind = coordination.redisStatus().configured ? "redis" : null;
-    return reportCache({ memory, coordinator, upstreams: this.upstreams, clock: services.clock, behind }, preview);
+    return reportCache({ memory, epochs, upstreams: this.upstreams, clock: services.clock, behind }, preview);
   }
 
   /** See `purge`. */
@@ -139,7 +142,7 @@ export class Server {
     const { services, coordination } = this.parts;
     const hasRedis = coordination.redisStatus().configured;
     return purge(
-      { coordinator: coordination.coordinator, upstreams: this.upstreams, clock: services.clock, hasRedis },
+      { epochs: coordination.coordinator.epochs, upstreams: this.upstreams, clock: services.clock, hasRedis },
       body,
     );
   }

@@ -10,7 +10,7 @@ import { bodyOf } from "./request-body.ts";
 /** What every action goes through. */
 export interface ActionParts {
   readonly clock: Clock;
-  readonly shared: Pick<Coordinator, "whoTook">;
+  readonly shared: Pick<Coordinator, "replicas">;
   readonly audit: Audit;
 }
 
@@ -38,7 +38,7 @@ export function addAction(
     const since = clock.now();
     const operator = operatorOf(request.raw, request.credential);
     const { what, reach, answer } = await act(bodyOf(request), operator);
-    const replicas = reach === "pending" ? undefined : shared.whoTook(since, reach);
+    const replicas = reach === "pending" ? undefined : shared.replicas.whoTook(since, reach);
     audit.note(did, operator, { what, scope: reach, replicas });
     if (reach === "pending") {
       const text = "done on this replica only: Redis is away. It is written to Redis before that is read again";

@@ -3,7 +3,7 @@ import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
 import { formatDuration, parseDuration } from "../units.ts";
 import { type Action, type HeldAction, MAX_ACTIONS } from "../sharing/actions.ts";
-import type { Coordinator, PurgeReach } from "../sharing/ports.ts";
+import type { ActionsPort, PurgeReach } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { NodeStatus, UpstreamMode } from "../upstream/status.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -81,7 +81,7 @@ export interface ActResult {
 }
 
 export interface ActParts {
-  readonly coordinator: Coordinator;
+  readonly actions: ActionsPort;
   readonly upstreams: Upstreams;
   readonly clock: Clock;
 }
@@ -94,12 +94,12 @@ export interface ActParts {
  */
 export async function act(parts: ActParts, { on, body, operator }: ActRequest): Promise<ActResult> {
   const action = on === "node" ? nodeAction(parts, body, operator) : upstreamAction(parts, body, operator);
-  const { coordinator, clock } = parts;
-  if (coordinator.actions.isFull && coordinator.actions.find(action.upstream, action.node) === undefined) {
+  const { actions, clock } = parts;
+  if (actions.isFull && actions.find(action.upstream, action.node) === undefined) {
     throw new GatewayError("too_many_actions", `${MAX_ACTIONS} actions are in force: undo one of them first`);
   }
   const lasts = durationOf((body as { readonly for?: string }).for, action);
-  const reach = await coordinator.act({ action, lasts });
+  const reach = await actions.act({ action, lasts });
   const now = clock.now();
   const held = { action, since: now, until: lasts === undefined ? undefined : now + lasts };
   return { action: reportAction(held, parts), reach };
@@ -174,7 +174,7 @@ function invalid(on: keyof typeof TAKES): GatewayError {
 
 /** What is in force for upstreams and nodes of the configuration in use. */
 export function reportInForce(parts: ActParts): ActionReport[] {
-  return parts.coordinator.actions.all().flatMap((held) => {
+  return parts.actions.all().flatMap((held) => {
     const { upstream, node } = held.action;
     const known = parts.upstreams.byName(upstream);
     if (known === undefined || (node !== undefined && known.nodeIndex(node) === -1)) return [];

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import { type AuditPort, LONGEST_RECORD, type PurgeReach, PURGE_REACHES, type RecordPage } from "../sharing/ports.ts";
+import { type Coordinator, LONGEST_RECORD, type PurgeReach, PURGE_REACHES, type RecordPage } from "../sharing/ports.ts";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { ReplicasReached } from "../sharing/replicas.ts";
@@ -51,7 +51,7 @@ export interface AuditPage {
 interface AuditOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly shared: AuditPort;
+  readonly shared: Pick<Coordinator, "audit">;
   /** Redis is there, and nothing of what operators did so waits to be written to it. */
   readonly isWritten: (did: AuditEntry["did"]) => boolean;
 }
@@ -92,7 +92,7 @@ export class Audit {
   /** What was done before `before`, by all replicas where Redis is there. */
   async page({ before, limit }: RecordPage): Promise<AuditPage> {
     this.settle();
-    const found = await this.options.shared.records({ before, limit });
+    const found = await this.options.shared.audit.records({ before, limit });
     const last = found?.last;
     const isOnPage = ({ id }: AuditEntry) =>
       (before === undefined || id < before) && (last === undefined || id >= last);
@@ -142,7 +142,7 @@ export class Audit {
   private share(entry: AuditEntry): void {
     const text = JSON.stringify(entry);
     // Names of very many replicas.
-    this.options.shared.record(
+    this.options.shared.audit.record(
       entry.id,
       text.length > LONGEST_RECORD ? JSON.stringify({ ...entry, replicas: null }) : text,
     );

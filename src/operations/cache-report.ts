@@ -15,7 +15,7 @@ const AT_ONCE = 128;
 
 export interface CacheReportParts {
   readonly memory: Pick<MemoryStore, "names" | "peek">;
-  readonly coordinator: Pick<EpochsPort, "epochOf" | "softPurgedAt">;
+  readonly epochs: Pick<EpochsPort, "epochOf" | "softPurgedAt">;
   readonly upstreams: Upstreams;
   readonly clock: Clock;
   readonly behind: CacheContents["behind"];
@@ -49,7 +49,7 @@ interface Group extends Omit<CacheGroup, "oldest"> {
  * @throws GatewayError 400 and 404 for what no purge could name
  */
 export async function reportCache(parts: CacheReportParts, preview: PurgePreview): Promise<CacheContents> {
-  const { memory, coordinator, upstreams, clock, behind } = parts;
+  const { memory, epochs, upstreams, clock, behind } = parts;
   const isTaken = preview === undefined ? undefined : takenBy(upstreams, preview);
   const groups = new Map<string, Group>();
   const purged = { entries: 0, bytes: 0 };
@@ -58,7 +58,7 @@ export async function reportCache(parts: CacheReportParts, preview: PurgePreview
   for (const [i, name] of memory.names().entries()) {
     if (i % AT_ONCE === AT_ONCE - 1) await nextTurn();
     const { operation, key } = readKeyName(name);
-    const epoch = coordinator.epochOf(key);
+    const epoch = epochs.epochOf(key);
     for (const { cached, bytes } of memory.peek(name)) {
       if (cached.entry.epoch !== epoch) {
         count(purged, bytes);
@@ -99,8 +99,8 @@ function count(total: { entries: number; bytes: number }, bytes: number): void {
 }
 
 /** A soft purge is seen to in an entry when that is next used. */
-function isStale({ entry }: CachedEntry, key: CacheKey, { coordinator, clock }: CacheReportParts): boolean {
-  return clock.now() >= entry.freshUntil || coordinator.softPurgedAt(key, entry.softEpoch) !== undefined;
+function isStale({ entry }: CachedEntry, key: CacheKey, { epochs, clock }: CacheReportParts): boolean {
+  return clock.now() >= entry.freshUntil || epochs.softPurgedAt(key, entry.softEpoch) !== undefined;
 }
 
 function present({ oldest, ...group }: Group, now: Instant): CacheGroup {

@@ -35,7 +35,7 @@ export interface OperationsOptions extends ReportsOptions {
   /** See `act`. */
   act(request: ActRequest): Promise<ActResult>;
   readonly discovery: DiscoveryOperations;
-  readonly shared: Pick<Coordinator, "record" | "records" | "whoTook">;
+  readonly shared: Pick<Coordinator, "audit" | "replicas">;
   /** What operators did that has effect now. */
   inForce(): readonly ActionReport[];
   /** Redis is there, and nothing of what operators did so waits to be written to it. */

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
-import type { Coordinator, Dependencies, PurgeReach } from "../sharing/ports.ts";
+import type { Dependencies, EpochsPort, PurgeReach } from "../sharing/ports.ts";
 import { softScope } from "../sharing/epochs.ts";
 import { GatewayError } from "../errors.ts";
 import { contractScope, purgeScopes } from "../registry/metadata-key.ts";
@@ -36,7 +36,7 @@ export interface PurgeResult {
 const LEARN_TIMEOUT: Duration = 1_000;
 
 export interface PurgeParts {
-  readonly coordinator: Coordinator;
+  readonly epochs: Pick<EpochsPort, "purge">;
   readonly upstreams: Upstreams;
   readonly clock: Clock;
   /** Redis is configured: it may hold entries of an upstream that has not named its admin yet. */
@@ -51,16 +51,16 @@ export interface PurgeParts {
  * @throws GatewayError 400 for a body of another form, 404 for an unknown upstream, 503 while its admin is not known
  */
 export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResult> {
-  const { coordinator, upstreams } = parts;
+  const { epochs, upstreams } = parts;
   const purged = checkPurge(body);
   const { upstream: name, soft } = purged;
   const named = (scopes: readonly string[]) => (soft === true ? scopes.map(softScope) : scopes);
-  if (name === undefined) return { purged, reach: await coordinator.purge(undefined, named(purgeScopes())) };
+  if (name === undefined) return { purged, reach: await epochs.purge(undefined, named(purgeScopes())) };
   const upstream = findUpstream(upstreams, name);
   const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
   // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
   if (admin === undefined) return { purged, reach: "replica" };
-  return { purged, reach: await coordinator.purge(admin, named(scopesOf(purged))) };
+  return { purged, reach: await epochs.purge(admin, named(scopesOf(purged))) };
 }
 
 /** @throws GatewayError 400 for what is no purge */

@@ -51,19 +51,19 @@ interface Difference {
 
 /** The replicas, in what they differ, and since when. */
 export class ReplicaWatch {
-  private readonly port: Pick<ReplicasPort, "replicas" | "lost" | "countUnknown">;
+  private readonly port: Pick<ReplicasPort, "alive" | "lost" | "countUnknown">;
   private readonly clock: Clock;
   /** Bounded by what there is: what is over is forgotten at the next look. */
   private since = new Map<string, Instant>();
 
-  constructor(port: Pick<ReplicasPort, "replicas" | "lost" | "countUnknown">, clock: Clock) {
+  constructor(port: Pick<ReplicasPort, "alive" | "lost" | "countUnknown">, clock: Clock) {
     this.port = port;
     this.clock = clock;
   }
 
   async report(): Promise<ReplicasReport> {
     const unknown = await this.port.countUnknown();
-    const replicas = this.port.replicas();
+    const replicas = this.port.alive();
     const differences = this.look(replicas);
     const rows = replicas.map((replica, at) => rowOf(replica, at === 0, differences));
     return { replicas: rows, unknown, differences: differences.map(({ text }) => text) };
@@ -72,7 +72,7 @@ export class ReplicaWatch {
   /** The differences that last longer than it takes to share what was changed. */
   settled(): readonly string[] {
     const now = this.clock.now();
-    const settled = this.look(this.port.replicas()).filter(({ text }) => now - this.since.get(text)! >= SETTLES_IN);
+    const settled = this.look(this.port.alive()).filter(({ text }) => now - this.since.get(text)! >= SETTLES_IN);
     return settled.map(({ text }) => text);
   }
 

@@ -58,7 +58,7 @@ interface KeptAnswer extends Pick<UpstreamAnswer, "status" | "fields" | "body"> 
 
 interface ContextsOptions {
   readonly clock: Clock;
-  readonly coordinator: Pick<EpochsPort, "epochOf" | "softEpochOf">;
+  readonly epochs: Pick<EpochsPort, "epochOf" | "softEpochOf">;
   readonly observer: ContextsObserver;
 }
 
@@ -156,9 +156,9 @@ export class Contexts {
   }
 
   private epochOf(dependencies: Dependencies): string | undefined {
-    const { coordinator } = this.options;
-    const epoch = coordinator.epochOf(dependencies);
-    return epoch === undefined ? undefined : `${epoch}\n${coordinator.softEpochOf(dependencies)}`;
+    const { epochs } = this.options;
+    const epoch = epochs.epochOf(dependencies);
+    return epoch === undefined ? undefined : `${epoch}\n${epochs.softEpochOf(dependencies)}`;
   }
 
   /** Equal for questions that one answer may be given to. */

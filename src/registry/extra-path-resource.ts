@@ -49,7 +49,7 @@ export class ExtraPathResource implements Resource {
     });
     const { status, fields, body, requestedAt, receivedAt, origin, setsCookie, isDoubtful } = answer;
     const { partition, scopes } = this.key;
-    origin?.whenStray(() => void coordinator.purge(partition, scopes.slice(-1)));
+    origin?.whenStray(() => void coordinator.epochs.purge(partition, scopes.slice(-1)));
     const fetched = { status, fields, body, requestedAt, receivedAt };
     return setsCookie || isDoubtful ? { ...fetched, unstorable: setsCookie ? "cookie" : "doubtful" } : fetched;
   }

@@ -88,12 +88,12 @@ export class Listing {
     const next = this.registry.resource(this.admin, metadataAddress(address)).key;
     const key = this.registry.resource(this.admin, metadataAddress(before.address)).key;
     const chain = next.chain!;
-    const epoch = coordinator.epochOf(key);
+    const epoch = coordinator.epochs.epochOf(key);
     if (epoch === undefined) return;
     const digest = chainDigest(before.page, epoch);
-    const isKnown = coordinator.epochOf(next) !== undefined;
+    const isKnown = coordinator.epochs.epochOf(next) !== undefined;
     if (!chains.isNewlyIssued(chain, digest) && isKnown) return;
-    coordinator.issueChain(this.admin, chain, digest);
+    coordinator.chains.issueChain(this.admin, chain, digest);
     chains.follow(key.chain, chain);
   }
 

@@ -53,7 +53,7 @@ export class MetadataResource implements Resource {
     this.registry.admit();
     const answer = await this.call(request);
     // The narrowest scope that it is in.
-    answer.origin?.whenStray(() => void this.registry.coordinator.purge(this.admin, this.key.scopes.slice(-1)));
+    answer.origin?.whenStray(() => void this.registry.coordinator.epochs.purge(this.admin, this.key.scopes.slice(-1)));
     const problem = checkAnswer(upstream, answer, () => observer.schemaViolated(upstream.name, operation));
     const asOf = answer.status === 200 ? answer.content?.supplyAsOf : undefined;
     if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);
@@ -148,7 +148,7 @@ export class MetadataResource implements Resource {
     if (entry.body !== page.body) pages.keep(page.over(entry.body));
     if (page.nextPageToken !== undefined) {
       const chain = chainOf(this.address, encodeURIComponent(page.nextPageToken));
-      coordinator.issueChain(this.admin, chain, chainDigest(page, entry.epoch));
+      coordinator.chains.issueChain(this.admin, chain, chainDigest(page, entry.epoch));
       chains.follow(this.chain(), chain);
     }
     this.fill(page, 0, { entry, fetched });
@@ -176,8 +176,8 @@ export class MetadataResource implements Resource {
 
   /** Whether neither the page nor any instrument on it was purged, softly or not: that changes the page's own epochs. */
   private isCurrent(entry: Entry): boolean {
-    const { coordinator } = this.registry;
-    return coordinator.epochOf(this.key) === entry.epoch && coordinator.softEpochOf(this.key) === entry.softEpoch;
+    const { epochs } = this.registry.coordinator;
+    return epochs.epochOf(this.key) === entry.epoch && epochs.softEpochOf(this.key) === entry.softEpoch;
   }
 
   private pageProblem({ status, body, content }: UpstreamAnswer): string | undefined {

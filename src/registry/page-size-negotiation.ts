@@ -23,14 +23,14 @@ export function isRefusal({ status }: { readonly status: number }): boolean {
  * replicas, so that all of them ask for the very same pages.
  */
 export class PageSizeNegotiation {
-  private readonly coordinator: FactsPort;
+  private readonly facts: FactsPort;
   private readonly name: string;
   /** Undefined as long as nothing is remembered: empty, three of them for each registry are more than it has otherwise. */
   private accepted: LRUCache<string, number> | undefined;
 
   /** @param name distinguishes one set of choices from another */
-  constructor(coordinator: FactsPort, name: string) {
-    this.coordinator = coordinator;
+  constructor(facts: FactsPort, name: string) {
+    this.facts = facts;
     this.name = name;
   }
 
@@ -65,7 +65,7 @@ export class PageSizeNegotiation {
   private async firstChoice(subject: string): Promise<number> {
     const known = this.accepted?.get(subject);
     if (known !== undefined) return known;
-    const recalled = await this.coordinator.recall(this.factOf(subject));
+    const recalled = await this.facts.recall(this.factOf(subject));
     const choice = recalled === undefined ? Number.NaN : Number(recalled);
     if (!Number.isSafeInteger(choice) || choice < 0) return 0;
     this.note(subject, choice);
@@ -75,7 +75,7 @@ export class PageSizeNegotiation {
   private accept(subject: string, choice: number): void {
     if (this.accepted?.get(subject) === choice) return;
     this.note(subject, choice);
-    this.coordinator.remember(this.factOf(subject), String(choice), REMEMBERED);
+    this.facts.remember(this.factOf(subject), String(choice), REMEMBERED);
   }
 
   private note(subject: string, choice: number): void {

@@ -5,7 +5,7 @@ import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheAnswer, CachePolicy, Resource } from "../cache/resource.ts";
 import type { AbortSignalLike, Clock, Instant } from "../clock.ts";
 import type { CacheConfig } from "../config/schema.ts";
-import type { EpochsPort, FactsPort } from "../sharing/ports.ts";
+import type { Coordinator } from "../sharing/ports.ts";
 import { cachedRecord, type CachedOperation, forEachCached, type Operation } from "../spec/operations.ts";
 import type { CallTrace } from "../upstream/observer.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -25,7 +25,7 @@ export interface MetadataObserver {
 export interface RegistryMetadataOptions {
   readonly upstream: Upstream;
   readonly cache: HttpCache;
-  readonly coordinator: EpochsPort & FactsPort;
+  readonly coordinator: Pick<Coordinator, "epochs" | "chains" | "facts">;
   readonly observer: MetadataObserver;
   readonly pages: ListedPages;
   /** Follows the calls made for the request in whose course it is asked; undefined where requests are not traced. */
@@ -56,7 +56,7 @@ const FRESH = { "cache-control": "max-age=31536000" };
 export class RegistryMetadata {
   readonly upstream: Upstream;
   readonly cache: HttpCache;
-  readonly coordinator: EpochsPort & FactsPort;
+  readonly coordinator: Pick<Coordinator, "epochs" | "chains" | "facts">;
   readonly observer: MetadataObserver;
   readonly trace: (() => CallTrace | undefined) | undefined;
   readonly admit: () => void;
@@ -78,9 +78,9 @@ export class RegistryMetadata {
     this.pages = pages;
     this.trace = trace;
     this.admit = admit;
-    this.defaultSizes = new PageSizeNegotiation(coordinator, "default-page-size");
-    this.listingSizes = new PageSizeNegotiation(coordinator, "page-size");
-    this.overlaps = new PageSizeNegotiation(coordinator, "page-overlap");
+    this.defaultSizes = new PageSizeNegotiation(coordinator.facts, "default-page-size");
+    this.listingSizes = new PageSizeNegotiation(coordinator.facts, "page-size");
+    this.overlaps = new PageSizeNegotiation(coordinator.facts, "page-overlap");
     this.extraPathPolicy = extraPathPolicyOf(upstream);
     this.policies = { client: policiesOf(upstream, {}), background: policiesOf(upstream, FOLLOWED) };
   }

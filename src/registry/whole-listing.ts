@@ -99,8 +99,8 @@ export interface ReadingOptions {
 const MAX_INSTRUMENTS = 100_000;
 
 /** What a listing as a whole depends on. */
-export function listingEpoch(coordinator: EpochsPort, admin: string): string {
-  return coordinator.epochOf({ partition: admin, scopes: ["all", "list", "pages"] }) ?? "";
+export function listingEpoch(epochs: EpochsPort, admin: string): string {
+  return epochs.epochOf({ partition: admin, scopes: ["all", "list", "pages"] }) ?? "";
 }
 
 /**
@@ -115,7 +115,7 @@ export async function readWholeListing(
   { clock, request, share }: ReadingOptions,
 ): Promise<WholeListing> {
   const admin = await registry.admin(request());
-  const epoch = listingEpoch(registry.coordinator, admin);
+  const epoch = listingEpoch(registry.coordinator.epochs, admin);
   const listing = new Listing(registry, admin);
   const info = await readInfo(registry, admin, request());
   const infoAsOf = clock.now() - (info?.age ?? 0) * 1000;

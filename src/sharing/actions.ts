@@ -69,7 +69,7 @@ export function targetOf({ upstream, node }: Pick<Action, "upstream" | "node">):
 
 /** The actions in force as one process knows them: one for each upstream and node at most. Each ends by itself. */
 export class Actions {
-  private readonly clock: Clock;
+  protected readonly clock: Clock;
   private readonly table = new Map<string, HeldAction>();
   private changed: () => void = () => undefined;
   private cancelTimer: CancelTimer | undefined;

@@ -3,7 +3,7 @@ import type { Store } from "./entries.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import type { Coordinator } from "./ports.ts";
-import { LocalCoordinator } from "./alone.ts";
+import { localCoordinator } from "./alone.ts";
 import type { RedisObserver } from "./redis/observer.ts";
 import type { RedisStatus } from "./redis/coordinator.ts";
 
@@ -70,7 +70,7 @@ export type RedisPart = { readonly configured: false } | ({ readonly configured:
 /** Nothing is shared: this process is all there is. */
 export function coordinateAlone(clock: Clock): Coordination {
   return {
-    coordinator: new LocalCoordinator({ clock }),
+    coordinator: localCoordinator(clock),
     store: undefined,
     redisStatus: () => ({ configured: false }),
     whenReady: () => Promise.resolve(),

@@ -114,7 +114,7 @@ export class Epochs {
   // A size of one each, not `max`, which takes the memory of all at the start: milliseconds and a megabyte.
   private readonly chains = new LRUCache<string, string>({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 });
 
-  /** See {@link Coordinator.epochOf}. */
+  /** See {@link EpochsPort.epochOf}. */
   epochOf({ partition, scopes, chain }: Dependencies): string | undefined {
     const epoch = this.scopesEpoch(partition, scopes);
     if (chain === undefined) return epoch;
@@ -122,7 +122,7 @@ export class Epochs {
     return digest === undefined ? undefined : `${epoch}#${digest}`;
   }
 
-  /** See {@link Coordinator.issueChain}. */
+  /** See {@link ChainsPort.issueChain}. */
   issueChain(partition: string, chain: string, digest: string): void {
     this.chains.set(chainName(partition, chain), digest);
   }
@@ -146,12 +146,12 @@ export class Epochs {
     return epoch;
   }
 
-  /** See {@link Coordinator.softEpochOf}. */
+  /** See {@link EpochsPort.softEpochOf}. */
   softEpochOf(dependencies: Dependencies): string {
     return this.softVersion === 0 ? "" : this.softEpochs(dependencies).join(",");
   }
 
-  /** See {@link Coordinator.softPurgedAt}. */
+  /** See {@link EpochsPort.softPurgedAt}. */
   softPurgedAt(dependencies: Dependencies, since: string): number | undefined {
     const known = since.split(",");
     const unknown = this.softEpochs(dependencies).filter((epoch) => !known.includes(epoch));

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../clock.ts";
+import type { FactsPort } from "./ports.ts";
 
 const MAX_FACTS = 50_000;
 
@@ -9,7 +10,7 @@ interface Fact {
 }
 
 /** Small facts of one process, each for its time; the least recently used go first when they are too many. */
-export class Facts {
+export class Facts implements FactsPort {
   private readonly clock: Clock;
   // A size of one each, not `max`, which takes the memory of all at the start: milliseconds and a megabyte.
   private readonly facts = new LRUCache<string, Fact>({ maxSize: MAX_FACTS, sizeCalculation: () => 1 });

@@ -1,5 +1,5 @@
 import { type Clock, type Instant, valueWithin } from "../clock.ts";
-import type { FetchOutcome, Lease } from "./ports.ts";
+import type { FetchOutcome, Lease, LeasesPort } from "./ports.ts";
 
 /** Leases beyond this many are granted without being noted: a bound on memory costs at most a fetch made twice. */
 const MAX_LEASES = 100_000;
@@ -50,7 +50,7 @@ export class Waiters {
 }
 
 /** Leases within one process. */
-export class LocalLeases {
+export class LocalLeases implements LeasesPort {
   private readonly held = new Set<string>();
   private readonly waiters: Waiters;
 
@@ -77,7 +77,7 @@ export class LocalLeases {
     return this.held.has(key);
   }
 
-  /** See {@link Coordinator.whenReleased}; a key without a lease is "failed" at once. */
+  /** See {@link LeasesPort.whenReleased}; a key without a lease is "failed" at once. */
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
     return this.held.has(key) ? this.waiters.wait(key, deadline) : Promise.resolve("failed");
   }

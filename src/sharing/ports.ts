@@ -12,7 +12,7 @@ export interface Dependencies {
   readonly partition: string;
   /** Purge scopes within the partition, for example `all`, `list`, `instrument:Amulet`. */
   readonly scopes: readonly string[];
-  /** For a page behind a page token: the token's chain (page size and token), see {@link EpochsPort.issueChain}. */
+  /** For a page behind a page token: the token's chain (page size and token), see {@link ChainsPort.issueChain}. */
   readonly chain?: string;
 }
 
@@ -35,7 +35,7 @@ export interface Lease {
   release(outcome: FetchOutcome): void;
 }
 
-/** What was purged, and which page tokens were issued. */
+/** What was purged. */
 export interface EpochsPort {
   /**
    * The epochs of all these dependencies in one, as this process knows them now: equal strings mean nothing was
@@ -59,23 +59,23 @@ export interface EpochsPort {
   softPurgedAt(dependencies: Dependencies, since: string): number | undefined;
 
   /**
-   * Notes that a page issued a token: `chain` names it, `digest` stands for the contents of the page and of those
-   * before it. Another digest than last time makes every entry behind the token unusable.
-   */
-  issueChain(partition: string, chain: string, digest: string): void;
-
-  /**
    * Gives the scopes of `partition` (undefined: of every partition) new epochs, here at once. Scopes named by `softScope`
    * are purged softly: entries become stale.
    */
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach>;
 }
 
-/** What operators do to upstreams and nodes. */
-export interface ActionsPort {
-  /** What operators did that is in force, as this process knows it. */
-  readonly actions: Pick<Actions, "all" | "find" | "held" | "isFull" | "onChange">;
+/** Which page tokens were issued. */
+export interface ChainsPort {
+  /**
+   * Notes that a page issued a token: `chain` names it, `digest` stands for the contents of the page and of those
+   * before it. Another digest than last time makes every entry behind the token unusable.
+   */
+  issueChain(partition: string, chain: string, digest: string): void;
+}
 
+/** What operators did to upstreams and nodes that is in force, as this process knows it. */
+export interface ActionsPort extends Pick<Actions, "all" | "find" | "held" | "isFull" | "onChange"> {
   /** Has an operator's action in force, here at once, in the place of what is for the same upstream or node. */
   act(requested: RequestedAction): Promise<PurgeReach>;
 }
@@ -117,11 +117,6 @@ export interface LeasesPort {
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined>;
 }
 
-/** How much may be asked of upstreams, and by clients. */
-export interface LimitsPort {
-  readonly limits: Limits;
-}
-
 /** Small facts, such as which admin a contract belongs to. */
 export interface FactsPort {
   /** Keeps a small fact for `ttl`; bounded, so it may be forgotten sooner. */
@@ -144,12 +139,22 @@ export interface AnnouncementsPort {
 }
 
 /**
- * What replicas share. Consumers take the ports that they need. The local adapter serves one process, the Redis adapter
+ * What replicas share, by ports. Consumers take those that they need. The local one serves one process, the one by Redis
  * replicas.
  *
- * No method rejects: when what is shared is away, adapters answer from what this process knows.
+ * No method rejects: when what is shared is away, ports answer from what this process knows.
  */
-export interface Coordinator
-  extends EpochsPort, ActionsPort, AuditPort, LeasesPort, LimitsPort, FactsPort, AnnouncementsPort, ReplicasPort {
+export interface Coordinator {
+  readonly epochs: EpochsPort;
+  readonly chains: ChainsPort;
+  readonly actions: ActionsPort;
+  readonly audit: AuditPort;
+  readonly leases: LeasesPort;
+  readonly limits: Limits;
+  readonly facts: FactsPort;
+  readonly announcements: AnnouncementsPort;
+  readonly replicas: ReplicasPort;
   close(): Promise<void>;
 }
+
+export type LimitsPort = Pick<Coordinator, "limits">;

@@ -80,7 +80,7 @@ export interface ReplicasReached {
 /** The replicas at one Redis, or this one alone. */
 export interface ReplicasPort {
   /** Those known alive, this one first. */
-  replicas(): readonly Replica[];
+  alive(): readonly Replica[];
   /** Those that ended without saying so and were not replaced, the latest first; forgotten after half an hour. */
   lost(): readonly LostReplica[];
   /** How many there are besides that cannot be read: of an earlier release, or with other seal keys. */

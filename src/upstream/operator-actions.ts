@@ -11,11 +11,11 @@ export class OperatorActions {
   /** Nothing may be asked of the registry. */
   isCacheOnly = false;
   private readonly upstream: string;
-  private readonly actions: ActionsPort["actions"];
+  private readonly actions: Pick<ActionsPort, "find" | "held">;
   private readonly clock: Clock;
   private cacheOnly: HeldAction | undefined;
 
-  constructor(upstream: string, actions: ActionsPort["actions"], clock: Clock) {
+  constructor(upstream: string, actions: Pick<ActionsPort, "find" | "held">, clock: Clock) {
     this.upstream = upstream;
     this.actions = actions;
     this.clock = clock;

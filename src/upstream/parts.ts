@@ -2,7 +2,7 @@ import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
-import type { ActionsPort, AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
+import type { Coordinator } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 import { OperatorActions } from "./operator-actions.ts";
 import { RetryBudget } from "../limits/retry-budget.ts";
@@ -29,7 +29,7 @@ export interface UpstreamEnvironment {
   readonly bodies: BodyReader;
   /** From 0 to 1, as Math.random. */
   readonly random: () => number;
-  readonly coordinator: ActionsPort & AnnouncementsPort & LimitsPort;
+  readonly coordinator: Pick<Coordinator, "actions" | "announcements" | "limits">;
   readonly observer: UpstreamObserver;
   /** What was stored of the registry with this admin may be of another one: it is not to be used any more. */
   readonly forget: (admin: string) => void;
@@ -132,7 +132,11 @@ function createRateLimit(
   return new RateLimit({
     upstream: config.name,
     rateLimit: config.rateLimit,
-    coordinator,
+    coordinator: {
+      limits: coordinator.limits,
+      announce: (event, options) => coordinator.announcements.announce(event, options),
+      onAnnounced: (listener) => coordinator.announcements.onAnnounced(listener),
+    },
     clock,
     groups,
     onRation: (share, isNew) => observer.rationed(config.name, share, isNew),
@@ -164,7 +168,7 @@ function createNodes(
     },
     onImpostor: (node, admin) => {
       if (admin !== undefined) forget(admin);
-      coordinator.announce(impostorAt(node.url));
+      coordinator.announcements.announce(impostorAt(node.url));
     },
     onCheck: (isWell) => {
       if (isWell) for (const each of [breaker, passThroughBreaker]) each.hint();

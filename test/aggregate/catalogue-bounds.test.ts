@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { ListedPage, readPage } from "../../src/bodies/page.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { WholeListing } from "../../src/registry/whole-listing.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { get, useAggregates } from "../support/aggregate-registries.ts";
@@ -57,7 +57,7 @@ function catalogueOf(configured: ReadonlySet<string>): Catalogue {
   const clock = new ManualClock();
   return new Catalogue({
     clock,
-    coordinator: new LocalCoordinator({ clock }),
+    epochs: localCoordinator(clock).epochs,
     upstreams: () => ({
       all: [...configured].map((admin) => ({ admin }) as Upstream),
       byAdmin: (admin) => (configured.has(admin) ? ({ admin } as Upstream) : undefined),
@@ -121,7 +121,7 @@ test("what once was configured does not add up", async () => {
   const present = { admin: "now" } as Upstream;
   const catalogue = new Catalogue({
     clock,
-    coordinator: new LocalCoordinator({ clock }),
+    epochs: localCoordinator(clock).epochs,
     upstreams: () => ({ all: [present], byAdmin: (admin) => (admin === "now" ? present : undefined) }),
   });
   const listing = { ...largeListing(0), pages: [] };

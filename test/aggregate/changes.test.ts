@@ -5,7 +5,7 @@ import type { CacheAnswer } from "../../src/cache/resource.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { changeText } from "../../src/aggregate/change.ts";
 import { Changes } from "../../src/aggregate/changes.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { WholeListing } from "../../src/registry/whole-listing.ts";
 import { digestOf } from "../../src/digest.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
@@ -34,7 +34,7 @@ class Follower {
     };
     const shared = replica && { log: replica.coordinator.changes, texts: replica.texts };
     this.changes = new Changes({ clock, shared, upstreams, observer: { changed: () => undefined } });
-    this.catalogue = new Catalogue({ clock, coordinator: new LocalCoordinator({ clock }), upstreams });
+    this.catalogue = new Catalogue({ clock, epochs: localCoordinator(clock).epochs, upstreams });
   }
 
   /** A registry was read, later than any before. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/resource.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { CacheFixture, field, RemoteStore, type Script } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
@@ -172,7 +172,7 @@ describe("where requests' Cache-Control is honoured", () => {
         policy: HONOR,
         clock,
         shared: new RemoteStore(),
-        coordinator: new LocalCoordinator({ clock }),
+        coordinator: localCoordinator(clock),
       };
       const replicas = [1, 2, 3].map(() => new CacheFixture(options));
       for (const replica of replicas) await replica.get();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/resource.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { CacheFixture, RemoteStore, type Script } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
@@ -103,7 +103,7 @@ describe("an answer fetched without credentials", () => {
       policy: FORWARDING,
       clock,
       shared: new RemoteStore(),
-      coordinator: new LocalCoordinator({ clock }),
+      coordinator: localCoordinator(clock),
       script: personal(),
     };
     const [one, other] = [new CacheFixture(options), new CacheFixture(options)];

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Fetched, Resource } from "../../src/cache/resource.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { CacheFixture, field, RemoteStore } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
@@ -116,7 +116,7 @@ describe("an entry filled out of another answer", () => {
     async function race(instrumentAt: number, took: number): Promise<string | undefined> {
       const clock = new ManualClock();
       const shared = new RemoteStore();
-      const coordinator = new LocalCoordinator({ clock });
+      const coordinator = localCoordinator(clock);
       const options = { policy: { ttl: MINUTE }, clock, shared, coordinator };
       const one = new CacheFixture({ ...options, script: () => ({ body: "single", delay: took }) });
       const other = new CacheFixture({ ...options, script: () => ({ body: "page", delay: 2 * SECOND }) });
@@ -162,7 +162,7 @@ describe("an entry filled out of another answer", () => {
     }
     const asking = fixture.get({ resource: page });
     await fixture.advance(500);
-    await fixture.coordinator.purge("party::1220", ["all"]);
+    await fixture.coordinator.epochs.purge("party::1220", ["all"]);
     await fixture.advance(500);
     await asking;
     expect(fixture.cache.hit(instrument, { method: "GET", headers: {} })).toBeUndefined();
@@ -216,7 +216,7 @@ describe("explain", () => {
         },
       ],
     });
-    await fixture.coordinator.purge("party::1220", ["all"]);
+    await fixture.coordinator.epochs.purge("party::1220", ["all"]);
     expect((await fixture.cache.explain(fixture.resource)).entries).toMatchObject([{ purged: true }]);
   });
 

@@ -10,14 +10,14 @@ describe("after a purge", () => {
   test("what was stored is never served again, fresh or stale", async () => {
     const fixture = new CacheFixture({ policy: POLICY, script: (_r, n) => (n === 1 ? {} : { fails: 502 }) });
     await fixture.get();
-    await fixture.coordinator.purge(PARTITION, ["all"]);
+    await fixture.coordinator.epochs.purge(PARTITION, ["all"]);
     await expect(fixture.get()).rejects.toMatchObject({ status: 502 });
   });
 
   test("other scopes go on", async () => {
     const fixture = new CacheFixture({ policy: POLICY });
     await fixture.get();
-    await fixture.coordinator.purge(PARTITION, ["list"]);
+    await fixture.coordinator.epochs.purge(PARTITION, ["list"]);
     expect((await fixture.get()).outcome).toBe("hit");
   });
 
@@ -25,7 +25,7 @@ describe("after a purge", () => {
     const fixture = new CacheFixture({ policy: POLICY, script: () => ({ delay: SECOND }) });
     const before = fixture.get();
     await fixture.advance(500);
-    await fixture.coordinator.purge(PARTITION, ["all"]);
+    await fixture.coordinator.epochs.purge(PARTITION, ["all"]);
     const after = fixture.get();
     await fixture.advance(500);
     expect((await before).body?.toString()).toBe("body 1");
@@ -44,7 +44,7 @@ describe("after a purge", () => {
     await fixture.get();
     await fixture.advance(40 * SECOND);
     expect((await fixture.get()).outcome).toBe("stale");
-    await fixture.coordinator.purge(PARTITION, ["all"]);
+    await fixture.coordinator.epochs.purge(PARTITION, ["all"]);
     await fixture.advance(SECOND);
     expect((await fixture.get()).body?.toString()).toBe("body 3");
     expect(fixture.upstream.requests[2]?.conditional).toEqual([]);
@@ -55,7 +55,7 @@ describe("after a purge", () => {
     const first = new CacheFixture({ policy: POLICY, shared });
     await first.get();
     const second = new CacheFixture({ policy: POLICY, shared, coordinator: first.coordinator, clock: first.clock });
-    await first.coordinator.purge(PARTITION, ["all"]);
+    await first.coordinator.epochs.purge(PARTITION, ["all"]);
     expect((await second.get()).outcome).toBe("miss");
   });
 
@@ -68,7 +68,7 @@ describe("after a purge", () => {
     await fixture.advance(40 * SECOND);
     const asking = fixture.get().catch((error: unknown) => error);
     await fixture.advance(500);
-    await fixture.coordinator.purge(PARTITION, ["all"]);
+    await fixture.coordinator.epochs.purge(PARTITION, ["all"]);
     await fixture.advance(500);
     expect(await asking).toMatchObject({ status: 502 });
   });
@@ -92,12 +92,12 @@ describe("a page behind a token", () => {
   test("is stored once the token was issued, until the page before changes", async () => {
     const fixture = new CacheFixture({ policy: POLICY });
     const resource = chained(fixture);
-    fixture.coordinator.issueChain(PARTITION, "t1", "digest 1");
+    fixture.coordinator.chains.issueChain(PARTITION, "t1", "digest 1");
     await fixture.get({ resource });
     expect((await fixture.get({ resource })).outcome).toBe("hit");
-    fixture.coordinator.issueChain(PARTITION, "t1", "digest 1");
+    fixture.coordinator.chains.issueChain(PARTITION, "t1", "digest 1");
     expect((await fixture.get({ resource })).outcome).toBe("hit");
-    fixture.coordinator.issueChain(PARTITION, "t1", "digest 2");
+    fixture.coordinator.chains.issueChain(PARTITION, "t1", "digest 2");
     expect((await fixture.get({ resource })).outcome).toBe("miss");
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/resource.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import type { Store } from "../../src/sharing/entries.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import { CacheFixture, field, RemoteStore, type Script } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -16,7 +16,7 @@ function fleet(
   policy = POLICY,
 ): { replicas: CacheFixture[]; shared: RemoteStore; clock: ManualClock } {
   const clock = new ManualClock();
-  const coordinator = new LocalCoordinator({ clock });
+  const coordinator = localCoordinator(clock);
   const shared = new RemoteStore();
   const replicas = Array.from(
     { length: count },
@@ -55,7 +55,7 @@ describe("an entry in the shared tier", () => {
 
   test("is served though others have pushed it out of memory before it could be", async () => {
     const clock = new ManualClock();
-    const coordinator = new LocalCoordinator({ clock });
+    const coordinator = localCoordinator(clock);
     const shared = new RemoteStore();
     const filling = new CacheFixture({
       policy: POLICY,
@@ -121,7 +121,7 @@ describe("an entry in the shared tier", () => {
     const [replica] = replicas;
     await replica!.get();
     const old = [...shared.entries];
-    await replica!.coordinator.purge("party::1220", ["all"]);
+    await replica!.coordinator.epochs.purge("party::1220", ["all"]);
     await replica!.get();
     for (const [key, entries] of old) shared.entries.set(key, entries);
     await replica!.advance(MINUTE);
@@ -219,7 +219,7 @@ describe("several processes", () => {
 
   test("do not wait for each other where there is nothing to share the answer by", async () => {
     const clock = new ManualClock();
-    const coordinator = new LocalCoordinator({ clock });
+    const coordinator = localCoordinator(clock);
     const options = { policy: POLICY, clock, coordinator, script: () => ({ delay: SECOND }) };
     const processes = [new CacheFixture(options), new CacheFixture(options)];
     const asking = Promise.all(processes.map((one) => one.get()));

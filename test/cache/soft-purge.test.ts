@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { softScope } from "../../src/sharing/epochs.ts";
-import type { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { type Epochs, softScope } from "../../src/sharing/epochs.ts";
 import { CacheFixture, field, RemoteStore } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
@@ -8,7 +7,7 @@ const PARTITION = "party::1220";
 const POLICY = { ttl: 10 * MINUTE, staleWhileRevalidate: 30 * SECOND, staleIfError: 2 * MINUTE };
 
 const soften = (fixture: CacheFixture, scope = "all", partition = PARTITION) =>
-  fixture.coordinator.purge(partition === "everywhere" ? undefined : partition, [softScope(scope)]);
+  fixture.coordinator.epochs.purge(partition === "everywhere" ? undefined : partition, [softScope(scope)]);
 
 /** One hit of an entry that was stored a minute ago. */
 async function warm(options: Partial<ConstructorParameters<typeof CacheFixture>[0]> = {}): Promise<CacheFixture> {
@@ -83,7 +82,7 @@ describe("after a soft purge", () => {
   test("a purge still wins", async () => {
     const fixture = await warm();
     await soften(fixture);
-    await fixture.coordinator.purge(PARTITION, ["all"]);
+    await fixture.coordinator.epochs.purge(PARTITION, ["all"]);
     expect((await fixture.get()).outcome).toBe("miss");
     await soften(fixture);
     expect((await fixture.get()).body?.toString()).toBe("body 2");
@@ -130,8 +129,7 @@ describe("after a soft purge", () => {
 
   test("which says no time, nothing of before is served without asking", async () => {
     const fixture = await warm();
-    const local = fixture.coordinator as LocalCoordinator;
-    local.epochs.put(PARTITION, softScope("all"), "7.mended");
+    (fixture.coordinator.epochs as unknown as Epochs).put(PARTITION, softScope("all"), "7.mended");
     expect((await fixture.get()).outcome).toBe("miss");
   });
 });

@@ -1,7 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
 import { parseConfig } from "../../src/config/parse.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { type LimitAnswer, type LimitClaim, LocalLimits } from "../../src/sharing/limits.ts";
 import type { UpstreamConfig } from "../../src/config/schema.ts";
 import { RateLimit } from "../../src/limits/rate-limit.ts";
@@ -28,26 +27,17 @@ class RemoteLimits extends LocalLimits {
   }
 }
 
-class RemoteCoordinator extends LocalCoordinator {
-  override readonly limits: LocalLimits;
-
-  constructor({ clock }: { clock: ManualClock }) {
-    super({ clock });
-    this.limits = new RemoteLimits(clock);
-  }
-}
-
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 function open(limit: Partial<RateLimitConfig> = {}, isRemote = false) {
   const clock = new ManualClock();
   const shares: number[] = [];
-  const coordinator = isRemote ? new RemoteCoordinator({ clock }) : new LocalCoordinator({ clock });
+  const limits = isRemote ? new RemoteLimits(clock) : new LocalLimits(clock);
   const rateLimit = { requests: 10, per: 60_000, maxWait: 2_000, perEndpoint: false, ...limit };
   const budget = new RateLimit({
     upstream: "amulet",
     rateLimit,
-    coordinator,
+    coordinator: { limits, announce: () => undefined, onAnnounced: () => undefined },
     clock,
     groups: new RateLimitGroups(),
     onRation: (share) => shares.push(share),
@@ -175,13 +165,13 @@ describe.each([
 describe("upstreams of one group", () => {
   function openGroup(names: readonly string[], limit: Partial<RateLimitConfig> = {}) {
     const clock = new ManualClock();
-    const coordinator = new LocalCoordinator({ clock });
+    const told: string[] = [];
+    const announce = (news: string) => void told.push(news);
+    const coordinator = { limits: new LocalLimits(clock), announce, onAnnounced: () => undefined };
     const groups = new RateLimitGroups();
     const rateLimit = { requests: 20, per: 60_000, maxWait: 2_000, perEndpoint: false, group: "host", ...limit };
     const configs = names.map((name) => ({ name, rateLimit }) as unknown as UpstreamConfig);
     groups.reset(configs);
-    const told: string[] = [];
-    coordinator.announce = (news?: string) => void told.push(news!);
     const onRation = (_share: number, isNew: boolean) => void (isNew && told.push("a line of the log"));
     const open = (name: string) => new RateLimit({ upstream: name, rateLimit, coordinator, clock, groups, onRation });
     const members = Object.fromEntries(names.map((name) => [name, open(name)]));

@@ -147,8 +147,8 @@ describe("what is in memory", () => {
       if (!isOver) setImmediate(turn);
     };
     setImmediate(turn);
-    const coordinator = { epochOf: () => "e", softPurgedAt: () => undefined };
-    const parts = { memory, coordinator, upstreams: gateway.gateway.upstreams(), clock, behind: null } as const;
+    const epochs = { epochOf: () => "e", softPurgedAt: () => undefined };
+    const parts = { memory, epochs, upstreams: gateway.gateway.upstreams(), clock, behind: null } as const;
     const report = await reportCache(parts, {});
     isOver = true;
     expect(turns).toBeGreaterThan(50);

@@ -20,7 +20,7 @@ function watchOf(...replicas: Replica[]) {
   const clock = new ManualClock();
   const scene = { replicas, unknown: 0 };
   const watch = new ReplicaWatch(
-    { replicas: () => scene.replicas, lost: () => [], countUnknown: async () => scene.unknown },
+    { alive: () => scene.replicas, lost: () => [], countUnknown: async () => scene.unknown },
     clock,
   );
   return { clock, scene, watch };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type AskedUpstream, type ContextQuestion, Contexts } from "../../src/registry/contexts.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { ADMIN, upstreamConfigs } from "../support/upstream-registries.ts";
@@ -13,7 +13,7 @@ function open(contexts: object) {
   const spared: string[] = [];
   const store = new Contexts({
     clock,
-    coordinator: new LocalCoordinator({ clock }),
+    epochs: localCoordinator(clock).epochs,
     observer: { callSpared: (_, by) => spared.push(by) },
   });
   const upstreamOf = (call: Ask): AskedUpstream => ({

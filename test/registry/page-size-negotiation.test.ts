@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { Facts } from "../../src/sharing/facts.ts";
+import type { FactsPort } from "../../src/sharing/ports.ts";
 import { PageSizeNegotiation } from "../../src/registry/page-size-negotiation.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
@@ -15,8 +16,8 @@ function registry(...accepted: readonly string[]) {
   return { asked, ask };
 }
 
-function negotiation(coordinator = new LocalCoordinator({ clock: new ManualClock() })): PageSizeNegotiation {
-  return new PageSizeNegotiation(coordinator, "sizes");
+function negotiation(facts: FactsPort = new Facts(new ManualClock())): PageSizeNegotiation {
+  return new PageSizeNegotiation(facts, "sizes");
 }
 
 describe("page sizes", () => {
@@ -31,26 +32,23 @@ describe("page sizes", () => {
   });
 
   test("are known to other replicas, each admin's and each set of choices apart", async () => {
-    const coordinator = new LocalCoordinator({ clock: new ManualClock() });
+    const facts = new Facts(new ManualClock());
     const { asked, ask } = registry("any");
-    await negotiation(coordinator).negotiate("a", CHOICES, ask);
-    await negotiation(coordinator).negotiate("a", CHOICES, ask);
+    await negotiation(facts).negotiate("a", CHOICES, ask);
+    await negotiation(facts).negotiate("a", CHOICES, ask);
     expect(asked).toEqual(["large", "small", "any", "any"]);
     const another = registry("large");
-    await negotiation(coordinator).negotiate("b", CHOICES, another.ask);
-    await new PageSizeNegotiation(coordinator, "overlaps").negotiate("a", CHOICES, another.ask);
+    await negotiation(facts).negotiate("b", CHOICES, another.ask);
+    await new PageSizeNegotiation(facts, "overlaps").negotiate("a", CHOICES, another.ask);
     expect(another.asked).toEqual(["large", "large"]);
   });
 
   test.each(["nonsense", "-1", "1.5", "99"])("are tried though what is remembered is %s", async (remembered) => {
-    const coordinator = new LocalCoordinator({ clock: new ManualClock() });
-    const facts: string[] = [];
-    const spy = Object.create(coordinator, {
-      recall: { value: (fact: string) => (facts.push(fact), remembered) },
-    }) as LocalCoordinator;
-    const { choice } = await negotiation(spy).negotiate("a", CHOICES, registry(...CHOICES).ask);
+    const asked: string[] = [];
+    const facts = { remember: () => undefined, recall: (fact: string) => (asked.push(fact), remembered) };
+    const { choice } = await negotiation(facts).negotiate("a", CHOICES, registry(...CHOICES).ask);
     expect(CHOICES).toContain(choice);
-    expect(facts[0]).toMatch(/^sizes:[A-Za-z0-9_-]{22}$/);
+    expect(asked[0]).toMatch(/^sizes:[A-Za-z0-9_-]{22}$/);
   });
 
   test("end with the refusal of the last one, which teaches nothing", async () => {

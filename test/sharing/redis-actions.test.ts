@@ -27,11 +27,11 @@ describe.concurrent("what an operator does on one replica", () => {
   test("is in force on the others within 2 s, and undone as soon", async () => {
     const server = await redisServer();
     const [a, b] = [await replicaOn({ url: server.url }), await replicaOn({ url: server.url })];
-    expect(await a.coordinator.act({ action: cordon, lasts: undefined })).toBe("fleet");
+    expect(await a.coordinator.actions.act({ action: cordon, lasts: undefined })).toBe("fleet");
     expect(stateAt(a)).toBe("cordoned");
     expect(await timeUntil(b, "cordoned")).toBeLessThan(10_000);
     expect(b.coordinator.actions.find("amulet", NODE)?.action).toEqual(cordon);
-    expect(await b.coordinator.act({ action: undone, lasts: undefined })).toBe("fleet");
+    expect(await b.coordinator.actions.act({ action: undone, lasts: undefined })).toBe("fleet");
     expect(await timeUntil(a, undefined)).toBeLessThan(10_000);
   });
 
@@ -39,14 +39,14 @@ describe.concurrent("what an operator does on one replica", () => {
     const server = await redisServer();
     const a = await replicaOn({ url: server.url });
     const deaf = await replicaOn({ url: server.url }, { post: () => undefined });
-    await a.coordinator.act({ action: cordon, lasts: undefined });
+    await a.coordinator.actions.act({ action: cordon, lasts: undefined });
     expect(await timeUntil(deaf, "cordoned")).toBeLessThan(10_000);
   });
 
   test("is there before a replica that begins later is ready, with what is left of its time", async () => {
     const server = await redisServer();
     const a = await replicaOn({ url: server.url });
-    await a.coordinator.act({ action: cordon, lasts: 5_000 });
+    await a.coordinator.actions.act({ action: cordon, lasts: 5_000 });
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     const late = await replicaOn({ url: server.url });
     expect(stateAt(late)).toBe("cordoned");
@@ -65,7 +65,7 @@ describe.concurrent("what an operator does on one replica", () => {
     const a = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
     const b = await replicaOn({ url: server.url });
     proxy.blackhole = true;
-    expect(await a.coordinator.act({ action: cordon, lasts: undefined })).toBe("pending");
+    expect(await a.coordinator.actions.act({ action: cordon, lasts: undefined })).toBe("pending");
     expect([stateAt(a), stateAt(b)]).toEqual(["cordoned", undefined]);
     expect(a.coordinator.status().pendingActions).toBe(1);
     proxy.blackhole = false;
@@ -80,9 +80,9 @@ describe.concurrent("what an operator does on one replica", () => {
     const a = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
     const b = await replicaOn({ url: server.url });
     proxy.blackhole = true;
-    expect(await a.coordinator.act({ action: cordon, lasts: undefined })).toBe("pending");
+    expect(await a.coordinator.actions.act({ action: cordon, lasts: undefined })).toBe("pending");
     await new Promise((resolve) => setTimeout(resolve, 1_100));
-    expect(await b.coordinator.act({ action: undone, lasts: undefined })).toBe("fleet");
+    expect(await b.coordinator.actions.act({ action: undone, lasts: undefined })).toBe("fleet");
     proxy.blackhole = false;
     await timeUntil(a, undefined);
     expect(stateAt(b)).toBeUndefined();
@@ -91,10 +91,12 @@ describe.concurrent("what an operator does on one replica", () => {
   test("outlives a Redis that is killed and comes back empty", async () => {
     const server = await redisServer();
     const [a, b] = [await replicaOn({ url: server.url }), await replicaOn({ url: server.url })];
-    await a.coordinator.act({ action: cordon, lasts: undefined });
+    await a.coordinator.actions.act({ action: cordon, lasts: undefined });
     await timeUntil(b, "cordoned");
     await server.kill();
-    expect(await b.coordinator.act({ action: { ...operator, mode: "cache-only" }, lasts: undefined })).toBe("pending");
+    expect(await b.coordinator.actions.act({ action: { ...operator, mode: "cache-only" }, lasts: undefined })).toBe(
+      "pending",
+    );
     await server.start();
     await until(() => a.coordinator.actions.find("amulet") !== undefined);
     const late = await replicaOn({ url: server.url });
@@ -106,7 +108,7 @@ describe.concurrent("what an operator does on one replica", () => {
     const server = await redisServer();
     const a = await replicaOn({ url: server.url });
     await server.client.set("rg:2:actions", "foreign");
-    expect(await a.coordinator.act({ action: cordon, lasts: undefined })).toBe("fleet");
+    expect(await a.coordinator.actions.act({ action: cordon, lasts: undefined })).toBe("fleet");
     // Each is counted when it is read, which is twice a second: what replaces it sooner is not seen.
     const put = async (field: string, value: string) => {
       const before = a.events.valuesRejected;

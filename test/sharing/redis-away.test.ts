@@ -25,7 +25,7 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     const proxy = later(await startSlowProxy(server.port));
     const replica = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("before") }));
-    const epoch = replica.coordinator.epochOf(infoKey);
+    const epoch = replica.coordinator.epochs.epochOf(infoKey);
 
     await begin(server, proxy);
     const first = await ask(replica);
@@ -34,7 +34,7 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     expect(first.took).toBeLessThan(2_000);
     for (let i = 0; i < 20; i += 1) expect(replica.store.get(infoKey)).toBeUndefined();
     replica.store.set(infoKey, entryOf(replica));
-    expect(await replica.coordinator.acquire("key")).toBeDefined();
+    expect(await replica.coordinator.leases.acquire("key")).toBeDefined();
     // Nor while it is tried again.
     const triedAgain = clock.now() + 1_200;
     await until(async () => {
@@ -46,7 +46,7 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     await end(server, proxy);
     expect(await healing(replica)).toBeLessThan(20_000);
     // What memory holds stays usable, whatever Redis has lost.
-    expect(replica.coordinator.epochOf(infoKey)).toBe(epoch);
+    expect(replica.coordinator.epochs.epochOf(infoKey)).toBe(epoch);
   });
 });
 
@@ -63,7 +63,7 @@ test.concurrent.for(faults)(
 
     await begin(server, proxy);
     await ask(replica);
-    const purge = replica.coordinator.purge(infoKey.partition, ["info"]);
+    const purge = replica.coordinator.epochs.purge(infoKey.partition, ["info"]);
     expect(await usable(replica)).toBeUndefined();
     // Behind a slow connection a purge arrives all the same.
     expect(["pending", "fleet"]).toContain(await purge);
@@ -84,9 +84,9 @@ describe.concurrent("Redis that refuses", () => {
     await server.client.replicaof("127.0.0.1", "1");
     await until(async () => (await usable(replica)) === "before");
     replica.store.set(infoKey, entryOf(replica));
-    const lease = await replica.coordinator.acquire("key");
+    const lease = await replica.coordinator.leases.acquire("key");
     lease!.release("stored");
-    expect(await replica.coordinator.purge(infoKey.partition, ["info"])).toBe("pending");
+    expect(await replica.coordinator.epochs.purge(infoKey.partition, ["info"])).toBe("pending");
     expect(replica.coordinator.status()).toMatchObject({ state: "away", pendingPurges: 1 });
     await server.client.replicaof("NO", "ONE");
     expect(await healing(replica)).toBeLessThan(20_000);
@@ -103,10 +103,10 @@ describe.concurrent("Redis that refuses", () => {
     const key = cacheKey({ ...infoKey, id: "new" });
     replica.store.set(key, entryOf(replica));
     expect(await usable(replica, key)).toBeUndefined();
-    const lease = await replica.coordinator.acquire("key");
-    expect(await other.coordinator.acquire("key")).toBeUndefined();
+    const lease = await replica.coordinator.leases.acquire("key");
+    expect(await other.coordinator.leases.acquire("key")).toBeUndefined();
     lease!.release("stored");
-    expect(await replica.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
+    expect(await replica.coordinator.epochs.purge(infoKey.partition, ["info"])).toBe("fleet");
     expect(await usable(replica)).toBeUndefined();
     await until(async () => (await usable(other)) === undefined);
     expect(replica.events.states).toEqual(["up"]);
@@ -117,10 +117,10 @@ describe.concurrent("Redis that refuses", () => {
     await server.kill();
     const replica = await replicaOn({ url: server.url }, { isReady: false });
     expect(await replica.coordinator.whenReady(100)).toBe(false);
-    const epoch = replica.coordinator.epochOf(infoKey);
+    const epoch = replica.coordinator.epochs.epochOf(infoKey);
     await server.start();
     expect(await healing(replica)).toBeLessThan(20_000);
-    expect(replica.coordinator.epochOf(infoKey)).toBe(epoch);
+    expect(replica.coordinator.epochs.epochOf(infoKey)).toBe(epoch);
   });
 });
 

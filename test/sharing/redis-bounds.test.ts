@@ -40,8 +40,8 @@ describe("a huge value that another party wrote to Redis", () => {
     await server.client.hset(key, key.endsWith(":e") ? { huge: HUGE } : { huge: HUGE, "=version": "1" });
     // Whoever saw it first took it away.
     await until(async () => (await server.client.hexists(key, "huge")) === 0);
-    await until(async () => (await a.coordinator.act({ action, lasts: undefined })) === "fleet");
-    await until(async () => (await a.coordinator.purge(infoKey.partition, ["info"])) === "fleet");
+    await until(async () => (await a.coordinator.actions.act({ action, lasts: undefined })) === "fleet");
+    await until(async () => (await a.coordinator.epochs.purge(infoKey.partition, ["info"])) === "fleet");
     await until(() => b.coordinator.actions.all().length === 1);
     await until(async () => (await usable(b)) === undefined);
     expect((await sentBy(server)) - before).toBeLessThan(MIB);
@@ -69,13 +69,13 @@ describe("a huge value that another party wrote to Redis", () => {
     const before = await sentBy(server);
     await server.client.set(keys.fact("fact"), HUGE);
     await server.client.set(keys.lease(digestOf("key")), HUGE, "PX", 1_000);
-    expect(await replica.coordinator.recall("fact")).toBeUndefined();
-    expect(await replica.coordinator.acquire("key")).toBeDefined();
+    expect(await replica.coordinator.facts.recall("fact")).toBeUndefined();
+    expect(await replica.coordinator.leases.acquire("key")).toBeDefined();
     // Each row is within its bound, and all together are not.
     const rows = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`row${i}`, HUGE.subarray(0, 200 * 1024)]));
     await server.client.hset(keys.actions, { ...rows, "=version": "1" });
     await until(() => replica.events.rejected.includes("action form"));
-    expect(await replica.coordinator.act({ action, lasts: undefined })).toBe("fleet");
+    expect(await replica.coordinator.actions.act({ action, lasts: undefined })).toBe("fleet");
     expect((await sentBy(server)) - before).toBeLessThan(MIB);
   });
 });
@@ -83,7 +83,7 @@ describe("a huge value that another party wrote to Redis", () => {
 describe("a huge message that another party publishes", () => {
   const listen = ({ coordinator }: Replica) => {
     const heard: (string | undefined)[] = [];
-    coordinator.onAnnounced((news) => void heard.push(news));
+    coordinator.announcements.onAnnounced((news) => void heard.push(news));
     return heard;
   };
 
@@ -98,7 +98,7 @@ describe("a huge message that another party publishes", () => {
       await replicaOn({ url: server.url, ...keysOfRedis }),
     ];
     const heard = listen(b);
-    a.coordinator.announce("before");
+    a.coordinator.announcements.announce("before");
     await until(() => heard.includes("before"));
     const before = await sentBy(server);
     expect(await server.client.publish(keys.channel, HUGE)).toBe(2);
@@ -107,7 +107,7 @@ describe("a huge message that another party publishes", () => {
     await until(() => heard.includes(undefined));
     let sent = 0;
     await until(async () => {
-      a.coordinator.announce(`after ${(sent += 1)}`);
+      a.coordinator.announcements.announce(`after ${(sent += 1)}`);
       return heard.some((news) => news?.startsWith("after"));
     });
     // What the sockets' buffers hold, of the 120 MB for both.
@@ -121,10 +121,10 @@ describe("a huge message that another party publishes", () => {
     const [a, b] = [await replicaOn({ url: server.url }), await replicaOn({ url: server.url })];
     const scope = `instrument:${"x".repeat(100_000)}`;
     const dependencies = { partition: infoKey.partition, scopes: ["all", scope] };
-    await until(() => a.coordinator.epochOf(dependencies) === b.coordinator.epochOf(dependencies));
-    const epoch = b.coordinator.epochOf(dependencies);
-    expect(await a.coordinator.purge(infoKey.partition, [scope])).toBe("fleet");
-    await until(() => b.coordinator.epochOf(dependencies) !== epoch);
+    await until(() => a.coordinator.epochs.epochOf(dependencies) === b.coordinator.epochs.epochOf(dependencies));
+    const epoch = b.coordinator.epochs.epochOf(dependencies);
+    expect(await a.coordinator.epochs.purge(infoKey.partition, [scope])).toBe("fleet");
+    await until(() => b.coordinator.epochs.epochOf(dependencies) !== epoch);
     expect([a, b].flatMap(({ events }) => events.rejected)).toEqual([]);
   });
 });

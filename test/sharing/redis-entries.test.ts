@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { afterAll, describe } from "vitest";
 import type { RedisConfig } from "../../src/config/schema.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { clock, startReplica } from "../support/redis-replicas.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
@@ -34,7 +34,7 @@ function on(start: () => Promise<Partial<RedisConfig>>) {
 
 describeStore("memory", () => ({
   store: new MemoryStore({ maxBytes: 10_000_000, maxObject: 1_000_000 }),
-  coordinator: new LocalCoordinator({ clock }),
+  coordinator: localCoordinator(clock),
   now: () => clock.now(),
   close: () => Promise.resolve(),
 }));

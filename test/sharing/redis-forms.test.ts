@@ -240,7 +240,7 @@ describe("a value that is not the gateway's is taken for absent, and counted", (
     await spoil(server);
     const replica = await replicaOn({ url: server.url });
     const { coordinator, events } = replica;
-    expect((await coordinator.recall("fact"))?.length ?? 0).toBeLessThan(1_025);
+    expect((await coordinator.facts.recall("fact"))?.length ?? 0).toBeLessThan(1_025);
     await until(() => clock.now() - events.upSince > 1_700);
     const claim = { kind: "upstream", id: "limit", windows: [{ name: "calls", ...limit }] } as const;
     expect(await coordinator.limits.take(claim)).toMatchObject({ granted: true, used: [1] });
@@ -248,7 +248,7 @@ describe("a value that is not the gateway's is taken for absent, and counted", (
     expect(await coordinator.limits.take(claim)).toMatchObject({ granted: false });
     expect(await coordinator.limits.hold({ id: "client", running: 0, wanted: 3, max: 2 })).toBe(2);
     const action = { upstream: "amulet", mode: "cache-only", by: "token", from: "loopback" } as const;
-    expect(await coordinator.act({ action, lasts: undefined })).toBe("fleet");
+    expect(await coordinator.actions.act({ action, lasts: undefined })).toBe("fleet");
     expect(coordinator.actions.all()).toHaveLength(1);
     expect(coordinator.status()).toMatchObject({ state: "up", replicas: 1 });
     expect(events.states).toEqual(["up"]);

@@ -23,19 +23,19 @@ test("a soft purge reaches a replica whose messages are lost within 2 s, with it
   const deaf = await replicaOn({ url: server.url }, { post: () => undefined });
   const key = { partition: "DSO::1220aa", scopes: ["all", "info"] };
   for (const { coordinator } of [a, deaf])
-    expect([coordinator.softEpochOf(key), coordinator.epochOf(key)]).toEqual(["", expect.any(String)]);
-  await until(() => deaf.coordinator.epochOf(key) === a.coordinator.epochOf(key));
-  const epoch = a.coordinator.epochOf(key);
+    expect([coordinator.epochs.softEpochOf(key), coordinator.epochs.epochOf(key)]).toEqual(["", expect.any(String)]);
+  await until(() => deaf.coordinator.epochs.epochOf(key) === a.coordinator.epochs.epochOf(key));
+  const epoch = a.coordinator.epochs.epochOf(key);
   const at = Date.now();
-  expect(await a.coordinator.purge(key.partition, [softScope("all")])).toBe("fleet");
-  await until(() => deaf.coordinator.softEpochOf(key) === a.coordinator.softEpochOf(key));
+  expect(await a.coordinator.epochs.purge(key.partition, [softScope("all")])).toBe("fleet");
+  await until(() => deaf.coordinator.epochs.softEpochOf(key) === a.coordinator.epochs.softEpochOf(key));
   const late = await replicaOn({ url: server.url });
-  late.coordinator.epochOf(key);
-  await until(() => late.coordinator.softEpochOf(key) === a.coordinator.softEpochOf(key));
+  late.coordinator.epochs.epochOf(key);
+  await until(() => late.coordinator.epochs.softEpochOf(key) === a.coordinator.epochs.softEpochOf(key));
   for (const { coordinator } of [a, deaf, late]) {
-    expect(coordinator.softPurgedAt(key, "")! - at).toBeLessThan(2_000);
-    expect(coordinator.softPurgedAt(key, "")).toBeGreaterThanOrEqual(at - 1);
-    expect(coordinator.epochOf(key)).toBe(epoch);
+    expect(coordinator.epochs.softPurgedAt(key, "")! - at).toBeLessThan(2_000);
+    expect(coordinator.epochs.softPurgedAt(key, "")).toBeGreaterThanOrEqual(at - 1);
+    expect(coordinator.epochs.epochOf(key)).toBe(epoch);
   }
 });
 
@@ -44,12 +44,12 @@ test("what a replica reads from Redis after a soft purge elsewhere is known to b
   const a = await replicaOn({ url: server.url });
   const deaf = await replicaOn({ url: server.url }, { post: () => undefined });
   await put(a, infoKey, entryOf(a));
-  await a.coordinator.purge(infoKey.partition, [softScope("all")]);
+  await a.coordinator.epochs.purge(infoKey.partition, [softScope("all")]);
   const found = await until(async () => (await deaf.store.get(infoKey)) !== undefined).then(() =>
     deaf.store.get(infoKey),
   );
   expect(found![0]!.softEpoch).toBe("");
-  expect(deaf.coordinator.softPurgedAt(infoKey, found![0]!.softEpoch)).toBeGreaterThan(0);
+  expect(deaf.coordinator.epochs.softPurgedAt(infoKey, found![0]!.softEpoch)).toBeGreaterThan(0);
 });
 
 test("the epochs of many registries are read together, and a purge of any that no message told of holds within 2 s", async () => {
@@ -58,7 +58,7 @@ test("the epochs of many registries are read together, and a purge of any that n
   const deaf = await replicaOn({ url: server.url }, { post: () => undefined });
   const keys = Array.from({ length: 300 }, (_, i) => ({ partition: `admin-${i}::1220aa`, scopes: ["all", "info"] }));
   const agree = () => {
-    const epochs = keys.map((key) => [deaf.coordinator.epochOf(key), a.coordinator.epochOf(key)]);
+    const epochs = keys.map((key) => [deaf.coordinator.epochs.epochOf(key), a.coordinator.epochs.epochOf(key)]);
     return epochs.every(([one, other]) => one === other);
   };
   await until(agree);
@@ -68,7 +68,7 @@ test("the epochs of many registries are read together, and a purge of any that n
   // Three or four times each: 1,000 scripts and more, were they read one by one.
   expect(deaf.events.sent("table_read") - before).toBeLessThan(300);
   for (const at of [0, 150, 299]) {
-    expect(await a.coordinator.purge(keys[at]!.partition, ["all"])).toBe("fleet");
+    expect(await a.coordinator.epochs.purge(keys[at]!.partition, ["all"])).toBe("fleet");
   }
   await until(agree);
 });

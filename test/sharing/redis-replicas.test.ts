@@ -15,9 +15,9 @@ const info = { partition: "DSO::1220aa", scopes: ["all", "info"] };
 async function meet(replicas: readonly Replica[]): Promise<string> {
   await until(async () => {
     for (const { store } of replicas) await store.get(cacheKey({ ...info, id: "info" }));
-    return new Set(replicas.map(({ coordinator }) => coordinator.epochOf(info))).size === 1;
+    return new Set(replicas.map(({ coordinator }) => coordinator.epochs.epochOf(info))).size === 1;
   });
-  return replicas[0]!.coordinator.epochOf(info)!;
+  return replicas[0]!.coordinator.epochs.epochOf(info)!;
 }
 
 test("a replica whose clock is wrong says by how much, and the others that theirs are right", async () => {
@@ -32,7 +32,7 @@ test("a replica whose clock is wrong says by how much, and the others that their
 test("a replica that ends without saying so is named by the others, until another takes its place", async () => {
   const server = await redisServer();
   const proxy = later(await startSlowProxy(server.port));
-  const lostBy = ({ coordinator }: Replica) => coordinator.lost().map(({ name }) => name);
+  const lostBy = ({ coordinator }: Replica) => coordinator.replicas.lost().map(({ name }) => name);
   const [a, b, stops] = [await replicaOn(server), await replicaOn(server), await replicaOn(server)];
   const dies = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
   const counts = (count: number) => [a, b].every(({ coordinator }) => coordinator.status().replicas === count);
@@ -43,7 +43,7 @@ test("a replica that ends without saying so is named by the others, until anothe
   proxy.blackhole = true;
   await until(() => counts(2));
   await until(() => lostBy(a).length === 1 && lostBy(b).length === 1);
-  expect(lostBy(a)).toEqual([dies.coordinator.replicas()[0]!.name]);
+  expect(lostBy(a)).toEqual([dies.coordinator.replicas.alive()[0]!.name]);
   await replicaOn(server);
   await until(() => lostBy(a).length === 0 && lostBy(b).length === 0);
 });
@@ -51,14 +51,14 @@ test("a replica that ends without saying so is named by the others, until anothe
 describe("news", () => {
   function listen(replica: Replica): (string | undefined)[] {
     const heard: (string | undefined)[] = [];
-    replica.coordinator.onAnnounced((news) => heard.push(news));
+    replica.coordinator.announcements.onAnnounced((news) => heard.push(news));
     return heard;
   }
 
   test("reach all replicas", async () => {
     const { replicas } = await replicasOfOne(3);
     const heard = replicas.map(listen);
-    replicas[0]!.coordinator.announce("something");
+    replicas[0]!.coordinator.announcements.announce("something");
     await until(() => heard.every((news) => news.includes("something")));
   });
 
@@ -67,7 +67,7 @@ describe("news", () => {
     const heard = replicas.map(listen);
     await server.kill();
     await until(() => replicas.every(({ coordinator }) => !coordinator.status().connected));
-    replicas[0]!.coordinator.announce("something");
+    replicas[0]!.coordinator.announcements.announce("something");
     await server.start();
     await until(() => heard.every((news) => news.includes(undefined)));
   });
@@ -87,14 +87,14 @@ describe("which replicas took what was done", () => {
 
   /** By name. */
   async function reachedBy(coordinator: Replica["coordinator"], since: number, reach: PurgeReach) {
-    const { took, missing, of } = await coordinator.whoTook(since, reach);
+    const { took, missing, of } = await coordinator.replicas.whoTook(since, reach);
     const named = (all: typeof took) => all.map(({ name }) => name);
     return { took: named(took), missing: named(missing), of };
   }
 
   async function purgeAt({ coordinator }: Replica) {
     const since = clock.now();
-    const reach = await coordinator.purge(info.partition, ["info"]);
+    const reach = await coordinator.epochs.purge(info.partition, ["info"]);
     return { since, reach, reached: await reachedBy(coordinator, since, reach) };
   }
 
@@ -107,7 +107,7 @@ describe("which replicas took what was done", () => {
     expect({ ...reached, took: reached.took.toSorted() }).toEqual({ took: ["a", "b", "c"], missing: [], of: 3 });
     const since = clock.now();
     const order = { action: { upstream: "amulet", mode: "cache-only", by: "no token", from: "loopback" } } as const;
-    const acted = await a.coordinator.act({ ...order, lasts: undefined });
+    const acted = await a.coordinator.actions.act({ ...order, lasts: undefined });
     expect(await reachedBy(a.coordinator, since, acted)).toMatchObject({ missing: [], of: 3 });
   });
 
@@ -129,7 +129,7 @@ describe("which replicas took what was done", () => {
       if (kind !== "epoch") deliver();
     });
     const { since, reach } = await purgeAt(a);
-    await until(async () => (await a.coordinator.whoTook(since, reach)).took.length === 3);
+    await until(async () => (await a.coordinator.replicas.whoTook(since, reach)).took.length === 3);
   });
 });
 
@@ -138,16 +138,16 @@ describe("purges", () => {
     const { replicas } = await replicasOfOne(3);
     const before = await meet(replicas);
     const purgedAt = clock.now();
-    expect(await replicas[0]!.coordinator.purge(info.partition, ["info"])).toBe("fleet");
+    expect(await replicas[0]!.coordinator.epochs.purge(info.partition, ["info"])).toBe("fleet");
     const took = measureLoopTime();
-    await until(() => replicas.every(({ coordinator }) => coordinator.epochOf(info) !== before));
+    await until(() => replicas.every(({ coordinator }) => coordinator.epochs.epochOf(info) !== before));
     expect(took()).toBeLessThan(2_500);
     await meet(replicas);
     const { purgeLags } = replicas[1]!.events;
     let purges = 1;
     // Where it looked into Redis before it heard of the purge, there was nothing new in that.
     for (; purgeLags.length === 0; purges += 1) {
-      await replicas[0]!.coordinator.purge(info.partition, ["info"]);
+      await replicas[0]!.coordinator.epochs.purge(info.partition, ["info"]);
       await meet(replicas);
     }
     expect(purgeLags.length).toBeLessThanOrEqual(purges);
@@ -158,17 +158,17 @@ describe("purges", () => {
   test("of everything reach a replica that met the partition only afterwards", async () => {
     const { server, replicas } = await replicasOfOne(2);
     const before = await meet(replicas);
-    expect(await replicas[0]!.coordinator.purge(undefined, ["all"])).toBe("fleet");
-    await until(() => replicas[1]!.coordinator.epochOf(info) !== before);
+    expect(await replicas[0]!.coordinator.epochs.purge(undefined, ["all"])).toBe("fleet");
+    await until(() => replicas[1]!.coordinator.epochs.epochOf(info) !== before);
     const late = await replicaOn(server);
     await meet([...replicas, late]);
-    expect(late.coordinator.epochOf(info)).not.toBe(before);
+    expect(late.coordinator.epochs.epochOf(info)).not.toBe(before);
   });
 
   test("made at the same time by all leave nothing valid that was stored before", async () => {
     const { replicas } = await replicasOfOne(3);
     const before = await meet(replicas);
-    await Promise.all(replicas.map(({ coordinator }) => coordinator.purge(info.partition, ["info"])));
+    await Promise.all(replicas.map(({ coordinator }) => coordinator.epochs.purge(info.partition, ["info"])));
     const after = await meet(replicas);
     expect(after).not.toBe(before);
   });
@@ -177,11 +177,11 @@ describe("purges", () => {
     const { replicas } = await replicasOfOne(2);
     const before = await meet(replicas);
     const [a, b] = replicas as [Replica, Replica];
-    for (let i = 0; i < 300; i += 1) await a.coordinator.purge(info.partition, [`instrument:${i}`]);
+    for (let i = 0; i < 300; i += 1) await a.coordinator.epochs.purge(info.partition, [`instrument:${i}`]);
     const keys = Array.from({ length: 300 }, (_, i) => ({ ...info, scopes: ["all", `instrument:${i}`] }));
-    const epochs = (replica: Replica) => keys.map((key) => replica.coordinator.epochOf(key)).join();
+    const epochs = (replica: Replica) => keys.map((key) => replica.coordinator.epochs.epochOf(key)).join();
     await until(() => epochs(a) === epochs(b));
-    expect(keys.filter((key) => b.coordinator.epochOf(key) === before)).toEqual([]);
+    expect(keys.filter((key) => b.coordinator.epochs.epochOf(key) === before)).toEqual([]);
   });
 
   // What memory answered was never looked for in Redis, so nothing ever learned of its partition.
@@ -190,12 +190,12 @@ describe("purges", () => {
     await meet(replicas);
     await server.kill();
     const late = await replicaOn({ url: server.url }, { isReady: false });
-    late.coordinator.epochOf(info);
+    late.coordinator.epochs.epochOf(info);
     await server.start();
-    await until(() => late.coordinator.epochOf(info) === replicas[0]!.coordinator.epochOf(info));
-    const before = late.coordinator.epochOf(info);
-    await replicas[0]!.coordinator.purge(info.partition, ["info"]);
-    await until(() => late.coordinator.epochOf(info) !== before);
+    await until(() => late.coordinator.epochs.epochOf(info) === replicas[0]!.coordinator.epochs.epochOf(info));
+    const before = late.coordinator.epochs.epochOf(info);
+    await replicas[0]!.coordinator.epochs.purge(info.partition, ["info"]);
+    await until(() => late.coordinator.epochs.epochOf(info) !== before);
   });
 
   test("a replica cut off from Redis follows purges within 2 s of its return", async () => {
@@ -204,11 +204,11 @@ describe("purges", () => {
     const cutOff = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
     const before = await meet([...replicas, cutOff]);
     proxy.blackhole = true;
-    await replicas[0]!.coordinator.purge(info.partition, ["info"]);
+    await replicas[0]!.coordinator.epochs.purge(info.partition, ["info"]);
     await until(() => proxy.swallowed.includes("message"));
     proxy.blackhole = false;
     proxy.cut();
-    await until(() => cutOff.coordinator.epochOf(info) !== before);
+    await until(() => cutOff.coordinator.epochs.epochOf(info) !== before);
     await meet([...replicas, cutOff]);
   });
 
@@ -218,10 +218,10 @@ describe("purges", () => {
     await server.kill();
     const [a, b] = replicas as [Replica, Replica];
     await until(() => replicas.every(({ coordinator }) => !coordinator.status().connected));
-    expect(await a.coordinator.purge(info.partition, ["info"])).toBe("pending");
-    const ofA = a.coordinator.epochOf(info);
-    expect(await b.coordinator.purge(info.partition, ["info"])).toBe("pending");
-    const ofB = b.coordinator.epochOf(info);
+    expect(await a.coordinator.epochs.purge(info.partition, ["info"])).toBe("pending");
+    const ofA = a.coordinator.epochs.epochOf(info);
+    expect(await b.coordinator.epochs.purge(info.partition, ["info"])).toBe("pending");
+    const ofB = b.coordinator.epochs.epochOf(info);
     await server.start();
     await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "up"));
     const after = await meet(replicas);
@@ -236,13 +236,13 @@ describe("purges", () => {
     const [a, b] = replicas as [Replica, Replica];
     const page = cacheKey({ ...info, chain: "25:token", id: "page" });
     const { chain } = page;
-    a.coordinator.issueChain(info.partition, chain, "one");
+    a.coordinator.chains.issueChain(info.partition, chain, "one");
     await until(async () => {
       await b.store.get(page);
-      return b.coordinator.epochOf(page) === a.coordinator.epochOf(page);
+      return b.coordinator.epochs.epochOf(page) === a.coordinator.epochs.epochOf(page);
     });
-    a.coordinator.issueChain(info.partition, chain, "two");
-    await until(() => b.coordinator.epochOf(page) === a.coordinator.epochOf(page));
-    expect(b.coordinator.epochOf(page)).toMatch(/two$/);
+    a.coordinator.chains.issueChain(info.partition, chain, "two");
+    await until(() => b.coordinator.epochs.epochOf(page) === a.coordinator.epochs.epochOf(page));
+    expect(b.coordinator.epochs.epochOf(page)).toMatch(/two$/);
   });
 });

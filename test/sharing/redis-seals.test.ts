@@ -114,7 +114,7 @@ describe("a sealed entry", () => {
     const [found] = (await replica.store.get(infoKey))!;
     expect(Math.abs(found!.freshUntil - entry.freshUntil)).toBeLessThan(10_000);
     expect(Math.abs(found!.bornAt - entry.bornAt)).toBeLessThan(10_000);
-    await replica.coordinator.purge(infoKey.partition, ["info"]);
+    await replica.coordinator.epochs.purge(infoKey.partition, ["info"]);
     await server.client.hset(entryKey, "v", value);
     expect(await usable(replica)).toBeUndefined();
   });
@@ -139,8 +139,8 @@ describe("a sealed epoch", () => {
     const [a, b] = (await sealed(server, 2)) as [Replica, Replica];
     await put(a, infoKey, entryOf(a, { body: Buffer.from("purged") }));
     const old = (await server.client.hgetBuffer(entryKey, "v"))!;
-    await a.coordinator.purge(infoKey.partition, ["info", "list"]);
-    await until(() => b.coordinator.epochOf(infoKey) === a.coordinator.epochOf(infoKey));
+    await a.coordinator.epochs.purge(infoKey.partition, ["info", "list"]);
+    await until(() => b.coordinator.epochs.epochOf(infoKey) === a.coordinator.epochs.epochOf(infoKey));
     await forge(server);
     await server.client.hset(entryKey, { g: "x", v: old });
     for (const replica of [a, b]) expect(await usable(replica)).toBeUndefined();
@@ -148,7 +148,7 @@ describe("a sealed epoch", () => {
       a.store.set(infoKey, entryOf(a, { body: Buffer.from("after") }));
       return (await usable(a)) === "after" && (await usable(b)) === "after";
     });
-    expect(await b.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
+    expect(await b.coordinator.epochs.purge(infoKey.partition, ["info"])).toBe("fleet");
     await until(async () => (await usable(a)) === undefined);
     await until(() => [a, b].every(({ events }) => events.states.at(-1) === "up"));
     const fresh = (await sealed(server)) as [Replica];
@@ -159,10 +159,10 @@ describe("a sealed epoch", () => {
     const server = await redisServer();
     const [a] = (await sealed(server)) as [Replica];
     await put(a, infoKey, entryOf(a, { body: Buffer.from("purged") }));
-    await a.coordinator.purge(infoKey.partition, ["info"]);
+    await a.coordinator.epochs.purge(infoKey.partition, ["info"]);
     const [epochs, entry] = [await server.client.hgetall(epochsKey), await server.client.dumpBuffer(entryKey)];
     await put(a, infoKey, entryOf(a, { body: Buffer.from("first") }));
-    await a.coordinator.purge(infoKey.partition, ["info"]);
+    await a.coordinator.epochs.purge(infoKey.partition, ["info"]);
     await server.client.hset(epochsKey, epochs);
     await server.client.restore(entryKey, 60_000, entry, "REPLACE");
     expect(await usable(a)).toBeUndefined();
@@ -177,24 +177,24 @@ describe("what else replicas with a seal key find in Redis", () => {
     const server = await redisServer();
     const [a, b] = (await sealed(server, 2)) as [Replica, Replica];
     const key = cacheKey({ ...infoKey, id: "page", chain: "25:token" });
-    a.coordinator.issueChain(key.partition, key.chain, "digest");
+    a.coordinator.chains.issueChain(key.partition, key.chain, "digest");
     await put(a, key, entryOf(a, {}, key));
     expect(await usable(b, key)).toBeDefined();
     const chainKey = keys.chain(tag, key.chain);
     await server.client.set(chainKey, `forged!${"a".repeat(22)}`);
     const [fresh] = (await sealed(server)) as [Replica];
     await fresh.store.get(key);
-    expect(fresh.coordinator.epochOf(key)).toBeUndefined();
+    expect(fresh.coordinator.epochs.epochOf(key)).toBeUndefined();
     expect(rejections(fresh, "chain")).toBeGreaterThan(0);
   });
 
   test("a fact that is forged, of another name, or over, is none", async () => {
     const server = await redisServer();
     const [a, b] = (await sealed(server, 2)) as [Replica, Replica];
-    a.coordinator.remember("contract", "DSO::1220aa", 60_000);
-    a.coordinator.remember("other", "other::1220bb", 60_000);
+    a.coordinator.facts.remember("contract", "DSO::1220aa", 60_000);
+    a.coordinator.facts.remember("other", "other::1220bb", 60_000);
     await until(async () => (await server.client.exists(keys.fact("contract"), keys.fact("other"))) === 2);
-    expect(await b.coordinator.recall("contract")).toBe("DSO::1220aa");
+    expect(await b.coordinator.facts.recall("contract")).toBe("DSO::1220aa");
     const genuine = (await server.client.get(keys.fact("contract")))!;
     for (const forged of [
       (await server.client.get(keys.fact("other")))!,
@@ -204,7 +204,7 @@ describe("what else replicas with a seal key find in Redis", () => {
     ]) {
       await server.client.set(keys.fact("contract"), forged);
       const before = rejections(b, "fact");
-      expect(await b.coordinator.recall("contract")).toBeUndefined();
+      expect(await b.coordinator.facts.recall("contract")).toBeUndefined();
       expect(rejections(b, "fact")).toBe(before + 1);
     }
   });
@@ -214,17 +214,17 @@ describe("what else replicas with a seal key find in Redis", () => {
     const [a, b] = (await sealed(server, 2)) as [Replica, Replica];
     const lease = keys.lease(digestOf("key"));
     await server.client.set(lease, "forged", "PX", 1_900);
-    const held = await a.coordinator.acquire("key");
+    const held = await a.coordinator.leases.acquire("key");
     expect(held).toBeDefined();
     expect(rejections(a, "lease")).toBe(1);
-    expect(await b.coordinator.acquire("key")).toBeUndefined();
-    const outcome = b.coordinator.whenReleased("key", clock.now() + 5_000);
+    expect(await b.coordinator.leases.acquire("key")).toBeUndefined();
+    const outcome = b.coordinator.leases.whenReleased("key", clock.now() + 5_000);
     await server.client.publish(keys.channel, JSON.stringify(["lease", digestOf("key"), "stored"]));
     await server.client.set(lease, "=stored", "PX", 1_900);
     expect(await outcome).toBe("failed");
     expect(rejections(b, "message")).toBe(1);
     held!.release("stored");
-    const again = await b.coordinator.acquire("key");
+    const again = await b.coordinator.leases.acquire("key");
     expect(again).toBeDefined();
     again!.release("stored");
   });
@@ -249,7 +249,7 @@ describe("what else replicas with a seal key find in Redis", () => {
     const server = await redisServer();
     const [a, b] = (await sealed(server, 2)) as [Replica, Replica];
     const find = ({ coordinator }: Replica, upstream = "amulet") => coordinator.actions.find(upstream);
-    expect(await a.coordinator.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
+    expect(await a.coordinator.actions.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
     await until(() => find(b) !== undefined);
     const genuine = (await server.client.hget(keys.actions, "amulet"))!;
     const forged = `${Date.now() + 1_000} - ${JSON.stringify({ ...cacheOnly, upstream: "usd" })}`;
@@ -257,13 +257,15 @@ describe("what else replicas with a seal key find in Redis", () => {
     await until(() => rejections(b, "action") >= 2);
     expect([find(b, "usd"), find(b, "eur"), find(a, "usd")]).toEqual([undefined, undefined, undefined]);
     const { mode: _, ...undo } = cacheOnly;
-    expect(await a.coordinator.act({ action: undo, lasts: undefined })).toBe("fleet");
+    expect(await a.coordinator.actions.act({ action: undo, lasts: undefined })).toBe("fleet");
     await until(() => find(b) === undefined);
     await server.client.hset(keys.actions, { amulet: genuine, "=version": "2" });
     await until(async () => (await server.client.hget(keys.actions, "amulet")) !== genuine);
     expect([find(a), find(b)]).toEqual([undefined, undefined]);
     // In the place of what is forged an order of ours can be given.
-    expect(await a.coordinator.act({ action: { ...cacheOnly, upstream: "usd" }, lasts: undefined })).toBe("fleet");
+    expect(await a.coordinator.actions.act({ action: { ...cacheOnly, upstream: "usd" }, lasts: undefined })).toBe(
+      "fleet",
+    );
     await until(() => find(b, "usd") !== undefined);
   });
 
@@ -325,10 +327,10 @@ describe("what else replicas with a seal key find in Redis", () => {
     const server = await redisServer();
     const [a, b] = (await sealed(server, 2)) as [Replica, Replica];
     const heard: (string | undefined)[] = [];
-    b.coordinator.onAnnounced((news) => heard.push(news));
+    b.coordinator.announcements.onAnnounced((news) => heard.push(news));
     await put(a, infoKey, entryOf(a));
     await usable(b);
-    const epoch = b.coordinator.epochOf(infoKey);
+    const epoch = b.coordinator.epochs.epochOf(infoKey);
     for (const message of [
       ["epoch", tag, "info", "5.forged", 1],
       ["epoch", tag, "info", "5.forged", 1, "a".repeat(22)],
@@ -337,10 +339,10 @@ describe("what else replicas with a seal key find in Redis", () => {
     ]) {
       await server.client.publish(keys.channel, JSON.stringify(message));
     }
-    a.coordinator.announce("genuine");
+    a.coordinator.announcements.announce("genuine");
     await until(() => heard.length > 0);
     expect(heard).toEqual(["genuine"]);
-    expect(b.coordinator.epochOf(infoKey)).toBe(epoch);
+    expect(b.coordinator.epochs.epochOf(infoKey)).toBe(epoch);
     expect(rejections(b, "message")).toBe(4);
   });
 });
@@ -351,9 +353,9 @@ describe("a seal key", () => {
     const on = (...names: string[]) => replicaOn({ url: server.url, sealKeyFile: sealKeys(names.join("-"), ...names) });
     const first = await on("old", "new");
     await put(first, infoKey, entryOf(first, { body: Buffer.from("of the old key") }));
-    await first.coordinator.purge(infoKey.partition, ["info"]);
+    await first.coordinator.epochs.purge(infoKey.partition, ["info"]);
     await put(first, infoKey, entryOf(first, { body: Buffer.from("of the old key") }));
-    await first.coordinator.act({ action: cacheOnly, lasts: undefined });
+    await first.coordinator.actions.act({ action: cacheOnly, lasts: undefined });
     const second = await on("new", "old");
     expect(await usable(second)).toBe("of the old key");
     expect(second.coordinator.actions.find("amulet")).toBeDefined();
@@ -406,13 +408,13 @@ describe("a seal key", () => {
     expect(await usable(without)).toBeUndefined();
     await put(without, infoKey, entryOf(without, { body: Buffer.from("plain") }));
     expect(await usable(withKey)).toBe("sealed");
-    expect(await withKey.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
+    expect(await withKey.coordinator.epochs.purge(infoKey.partition, ["info"])).toBe("fleet");
     await until(async () => (await usable(without)) === undefined);
     await put(withKey, infoKey, entryOf(withKey, { body: Buffer.from("sealed") }));
-    expect(await without.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
+    expect(await without.coordinator.epochs.purge(infoKey.partition, ["info"])).toBe("fleet");
     await until(async () => (await usable(withKey)) === undefined);
-    await until(() => withKey.coordinator.epochOf(infoKey) === without.coordinator.epochOf(infoKey));
-    expect(await without.coordinator.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
+    await until(() => withKey.coordinator.epochs.epochOf(infoKey) === without.coordinator.epochs.epochOf(infoKey));
+    expect(await without.coordinator.actions.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
     await until(() => rejections(withKey, "action") === 1);
     expect(withKey.coordinator.actions.find("amulet")).toBeUndefined();
   });

@@ -46,15 +46,15 @@ describe("what is in Redis", () => {
     const { coordinator, ...replica } = await replicaOn({ url: server.url });
     const key = cacheKey({ ...infoKey, id: "page SECRET", chain: "25:SECRET" });
     await replica.store.get(key);
-    coordinator.issueChain(key.partition, key.chain, "digest");
-    await put(replica, key, makeEntry(coordinator.epochOf(key)!, clock.now()));
-    coordinator.remember("contract SECRET", "DSO::1220aa", 60_000);
+    coordinator.chains.issueChain(key.partition, key.chain, "digest");
+    await put(replica, key, makeEntry(coordinator.epochs.epochOf(key)!, clock.now()));
+    coordinator.facts.remember("contract SECRET", "DSO::1220aa", 60_000);
     await coordinator.limits.take({
       kind: "upstream",
       id: "upstream SECRET",
       windows: [{ name: "calls", requests: 1, per: 60_000 }],
     });
-    await coordinator.acquire("lease SECRET");
+    await coordinator.leases.acquire("lease SECRET");
     await until(async () => (await server.client.dbsize()) >= 8);
     const keys = await server.client.keys("*");
     expect(keys.filter((name) => /SECRET|1220/.test(name))).toEqual([]);
@@ -108,7 +108,7 @@ describe("what is in Redis", () => {
       a.store.set(infoKey, entryOf(a, { body: Buffer.from("after") }));
       return (await usable(b)) === "after" && (await usable(a)) === "after";
     });
-    expect(await a.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
+    expect(await a.coordinator.epochs.purge(infoKey.partition, ["info"])).toBe("fleet");
     await until(async () => (await usable(b)) === undefined);
     expect([a, b].map(({ coordinator }) => coordinator.status().state)).toEqual(["up", "up"]);
   });
@@ -116,17 +116,17 @@ describe("what is in Redis", () => {
   test("what is no lease keeps nobody from fetching", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
-    const first = await replica.coordinator.acquire("key");
+    const first = await replica.coordinator.leases.acquire("key");
     const name = (await server.client.keys("*")).find((each) => each.includes(digestOf("key")));
     first!.release("uncacheable");
     expect(name).toBeDefined();
     await server.client.set(name!, "somebody else's");
-    const second = await replica.coordinator.acquire("key");
+    const second = await replica.coordinator.leases.acquire("key");
     expect(second).toBeDefined();
     second!.release("uncacheable");
     await server.client.del(name!);
     await server.client.rpush(name!, "x");
-    expect(await replica.coordinator.acquire("key")).toBeDefined();
+    expect(await replica.coordinator.leases.acquire("key")).toBeDefined();
   });
 
   test("a value of another key is a miss", async () => {
@@ -154,13 +154,13 @@ describe("what is in Redis", () => {
     const [a, b] = [await replicaOn({ url: server.url }), await replicaOn({ url: server.url })];
     await put(a, infoKey, entryOf(a, { body: Buffer.from("purged") }));
     await usable(b);
-    const purged = a.coordinator.epochOf(infoKey);
-    await a.coordinator.purge(infoKey.partition, ["info"]);
-    await until(() => b.coordinator.epochOf(infoKey) === a.coordinator.epochOf(infoKey));
-    const epoch = a.coordinator.epochOf(infoKey);
+    const purged = a.coordinator.epochs.epochOf(infoKey);
+    await a.coordinator.epochs.purge(infoKey.partition, ["info"]);
+    await until(() => b.coordinator.epochs.epochOf(infoKey) === a.coordinator.epochs.epochOf(infoKey));
+    const epoch = a.coordinator.epochs.epochOf(infoKey);
     await server.client.flushall();
     await put(a, infoKey, entryOf(a, { body: Buffer.from("after") }));
-    expect(a.coordinator.epochOf(infoKey)).toBe(epoch);
+    expect(a.coordinator.epochs.epochOf(infoKey)).toBe(epoch);
     await until(async () => (await usable(b)) === "after");
     expect(purged).not.toBe(epoch);
   });
@@ -170,7 +170,7 @@ describe("what is in Redis", () => {
     const a = await replicaOn({ url: server.url });
     await put(a, infoKey, entryOf(a, { body: Buffer.from("purged") }));
     const dump = await server.client.dumpBuffer(entryKey);
-    await a.coordinator.purge(infoKey.partition, ["info"]);
+    await a.coordinator.epochs.purge(infoKey.partition, ["info"]);
     await server.client.restore(entryKey, 60_000, dump, "REPLACE");
     await server.client.del(epochsKey);
     const fresh = await replicaOn({ url: server.url });
@@ -190,7 +190,7 @@ describe("what is in Redis", () => {
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("purged") }));
     const epochs = await server.client.dumpBuffer(epochsKey);
     const entry = await server.client.dumpBuffer(entryKey);
-    await replica.coordinator.purge(infoKey.partition, ["info"]);
+    await replica.coordinator.epochs.purge(infoKey.partition, ["info"]);
     await server.client.restore(epochsKey, 0, epochs, "REPLACE");
     await server.client.restore(entryKey, 60_000, entry, "REPLACE");
     expect(await usable(replica)).toBeUndefined();
@@ -203,13 +203,13 @@ describe("what is in Redis", () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica));
-    const before = replica.coordinator.epochOf(infoKey);
+    const before = replica.coordinator.epochs.epochOf(infoKey);
     await server.client.hset(epochsKey, "all", "1.elsewhere");
     expect(await usable(replica)).toBeUndefined();
-    expect(replica.coordinator.epochOf(infoKey)).not.toBe(before);
-    const known = replica.coordinator.epochOf(infoKey);
+    expect(replica.coordinator.epochs.epochOf(infoKey)).not.toBe(before);
+    const known = replica.coordinator.epochs.epochOf(infoKey);
     await server.client.hset("rg:{*}:e", "all", "1.everywhere");
-    await until(() => replica.coordinator.epochOf(infoKey) !== known);
+    await until(() => replica.coordinator.epochs.epochOf(infoKey) !== known);
   });
 
   test("an answer asked for before a purge elsewhere is not stored, though the message was lost", async () => {
@@ -220,7 +220,9 @@ describe("what is in Redis", () => {
     await server.client.hset(epochsKey, "all", "1.elsewhere");
     replica.store.set(infoKey, entry);
     // On a busy machine the epochs may have been read again before.
-    await until(() => replica.events.sent("entry_write") > 0 || replica.coordinator.epochOf(infoKey) !== entry.epoch);
+    await until(
+      () => replica.events.sent("entry_write") > 0 || replica.coordinator.epochs.epochOf(infoKey) !== entry.epoch,
+    );
     expect(await server.client.exists(entryKey)).toBe(0);
   });
 

@@ -13,7 +13,7 @@ const cordoned: Action = { upstream: "amulet", mode: "cache-only", by: "no token
 const body = (text: string) => ({ body: Buffer.from(text) });
 
 const purge = ({ coordinator }: Replica) =>
-  until(async () => (await coordinator.purge(infoKey.partition, ["info"])) === "fleet");
+  until(async () => (await coordinator.epochs.purge(infoKey.partition, ["info"])) === "fleet");
 
 /** A call of a limit of three an hour that all replicas share, asked for once a replica counts in Redis alone. */
 async function take(replica: Replica, count: number): Promise<boolean> {
@@ -35,7 +35,7 @@ test("seals are turned on, off and on again, a replica after the other: purges a
   await put(a, infoKey, entryOf(a, body("plain")));
   await until(async () => (await usable(b)) === "plain");
   expect(await take(a, 2)).toBe(true);
-  await until(async () => (await a.coordinator.act({ action: cordoned, lasts: undefined })) === "fleet");
+  await until(async () => (await a.coordinator.actions.act({ action: cordoned, lasts: undefined })) === "fleet");
 
   // On, beginning with one: the cache is cold for it, and what operators did has to be done again.
   const c = await sealed();
@@ -52,7 +52,7 @@ test("seals are turned on, off and on again, a replica after the other: purges a
   const d = await sealed();
   await put(c, infoKey, entryOf(c, body("of before")));
   await until(async () => (await usable(d)) === "of before");
-  await until(async () => (await d.coordinator.act({ action: cordoned, lasts: undefined })) === "fleet");
+  await until(async () => (await d.coordinator.actions.act({ action: cordoned, lasts: undefined })) === "fleet");
   await until(() => c.coordinator.actions.find("amulet") !== undefined);
 
   // Off: what operators did stays in force, and limits stay counted.

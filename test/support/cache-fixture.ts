@@ -6,7 +6,7 @@ import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import type { Duration } from "../../src/clock.ts";
 import { cacheKey, type Entry, type Store } from "../../src/sharing/entries.ts";
 import type { Coordinator } from "../../src/sharing/ports.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import { GatewayError } from "../../src/errors.ts";
 import { type Fields, fieldValue } from "../../src/fields.ts";
 import { policy, SECOND } from "./cache-policy.ts";
@@ -121,7 +121,7 @@ export class CacheFixture {
 
   constructor(options: FixtureOptions = {}) {
     this.clock = options.clock ?? new ManualClock();
-    this.coordinator = options.coordinator ?? new LocalCoordinator({ clock: this.clock });
+    this.coordinator = options.coordinator ?? localCoordinator(this.clock);
     this.upstream = new ScriptedUpstream(this.clock, options.script ?? (() => ({})));
     this.memory = options.memory ?? new MemoryStore({ maxBytes: 2 ** 24, maxObject: 2 ** 20 });
     this.policy = policy(options.policy);

@@ -36,34 +36,34 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   describe.concurrent(`${name}: epochs`, () => {
     test("an epoch stays the same while nothing is purged", () =>
       use(async ({ coordinator }) => {
-        expect(coordinator.epochOf(amulet)).toBe(coordinator.epochOf({ ...amulet }));
-        await coordinator.purge("nobody::1220", ["all"]);
-        const before = coordinator.epochOf(amulet);
-        await coordinator.purge("nobody::1220", ["all"]);
-        expect(coordinator.epochOf(amulet)).toBe(before);
+        expect(coordinator.epochs.epochOf(amulet)).toBe(coordinator.epochs.epochOf({ ...amulet }));
+        await coordinator.epochs.purge("nobody::1220", ["all"]);
+        const before = coordinator.epochs.epochOf(amulet);
+        await coordinator.epochs.purge("nobody::1220", ["all"]);
+        expect(coordinator.epochs.epochOf(amulet)).toBe(before);
       }));
 
     test("a purge of one scope changes what depends on it and nothing else, at once", () =>
       use(async ({ coordinator, pass }) => {
-        const [a, u, i, e] = [amulet, usd, info, elsewhere].map((key) => coordinator.epochOf(key));
-        const purged = coordinator.purge(amulet.partition, ["instrument:Amulet"]);
-        expect(coordinator.epochOf(amulet)).not.toBe(a);
-        expect([usd, info, elsewhere].map((key) => coordinator.epochOf(key))).toEqual([u, i, e]);
+        const [a, u, i, e] = [amulet, usd, info, elsewhere].map((key) => coordinator.epochs.epochOf(key));
+        const purged = coordinator.epochs.purge(amulet.partition, ["instrument:Amulet"]);
+        expect(coordinator.epochs.epochOf(amulet)).not.toBe(a);
+        expect([usd, info, elsewhere].map((key) => coordinator.epochs.epochOf(key))).toEqual([u, i, e]);
         await purged;
-        const after = coordinator.epochOf(amulet);
+        const after = coordinator.epochs.epochOf(amulet);
         expect(after).not.toBe(a);
         await pass(100);
-        expect(coordinator.epochOf(amulet)).toBe(after);
+        expect(coordinator.epochs.epochOf(amulet)).toBe(after);
       }));
 
     test("a purge without a partition reaches partitions that were never seen", () =>
       use(async ({ coordinator }) => {
-        const [i, e] = [info, elsewhere].map((key) => coordinator.epochOf(key));
-        const never = coordinator.epochOf({ partition: "never::1220", scopes: ["all"] });
-        await coordinator.purge(undefined, ["all"]);
-        expect(coordinator.epochOf(info)).not.toBe(i);
-        expect(coordinator.epochOf(elsewhere)).not.toBe(e);
-        expect(coordinator.epochOf({ partition: "never::1220", scopes: ["all"] })).not.toBe(never);
+        const [i, e] = [info, elsewhere].map((key) => coordinator.epochs.epochOf(key));
+        const never = coordinator.epochs.epochOf({ partition: "never::1220", scopes: ["all"] });
+        await coordinator.epochs.purge(undefined, ["all"]);
+        expect(coordinator.epochs.epochOf(info)).not.toBe(i);
+        expect(coordinator.epochs.epochOf(elsewhere)).not.toBe(e);
+        expect(coordinator.epochs.epochOf({ partition: "never::1220", scopes: ["all"] })).not.toBe(never);
       }));
 
     test("purging more scopes than are remembered never brings an entry back", () =>
@@ -72,24 +72,24 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
           partition: "p::1220",
           scopes: ["all", `instrument:${i}`],
         }));
-        const before = keys.map((key) => coordinator.epochOf(key));
-        await Promise.all(keys.map((key) => coordinator.purge(key.partition, [key.scopes[1]!])));
-        const after = keys.map((key) => coordinator.epochOf(key));
+        const before = keys.map((key) => coordinator.epochs.epochOf(key));
+        await Promise.all(keys.map((key) => coordinator.epochs.purge(key.partition, [key.scopes[1]!])));
+        const after = keys.map((key) => coordinator.epochs.epochOf(key));
         expect(after.filter((epoch, i) => epoch === before[i])).toEqual([]);
       }));
 
     test("a page behind a token has an epoch only once the token was issued, and another one when its page changed", () =>
       use(async ({ coordinator }) => {
         const page = { ...info, chain: "25:token" };
-        expect(coordinator.epochOf(page)).toBeUndefined();
-        coordinator.issueChain(page.partition, page.chain, "digest-1");
-        const first = coordinator.epochOf(page);
+        expect(coordinator.epochs.epochOf(page)).toBeUndefined();
+        coordinator.chains.issueChain(page.partition, page.chain, "digest-1");
+        const first = coordinator.epochs.epochOf(page);
         expect(first).toBeDefined();
-        coordinator.issueChain(page.partition, page.chain, "digest-1");
-        expect(coordinator.epochOf(page)).toBe(first);
-        coordinator.issueChain(page.partition, page.chain, "digest-2");
-        expect(coordinator.epochOf(page)).not.toBe(first);
-        expect(coordinator.epochOf({ ...page, partition: elsewhere.partition })).toBeUndefined();
+        coordinator.chains.issueChain(page.partition, page.chain, "digest-1");
+        expect(coordinator.epochs.epochOf(page)).toBe(first);
+        coordinator.chains.issueChain(page.partition, page.chain, "digest-2");
+        expect(coordinator.epochs.epochOf(page)).not.toBe(first);
+        expect(coordinator.epochs.epochOf({ ...page, partition: elsewhere.partition })).toBeUndefined();
       }));
   });
 
@@ -97,16 +97,19 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
     test("are in force at once, for their target alone, until they are undone", () =>
       use(async ({ coordinator }) => {
         const { actions } = coordinator;
-        await coordinator.act({
+        await coordinator.actions.act({
           action: { ...OPERATOR, node: "https://a.example", state: "cordoned" },
           lasts: undefined,
         });
-        await coordinator.act({ action: { ...OPERATOR, mode: "cache-only", reason: "migration" }, lasts: undefined });
+        await coordinator.actions.act({
+          action: { ...OPERATOR, mode: "cache-only", reason: "migration" },
+          lasts: undefined,
+        });
         expect(actions.find("amulet", "https://a.example")?.action.state).toBe("cordoned");
         expect(actions.find("amulet")?.action).toEqual({ ...OPERATOR, mode: "cache-only", reason: "migration" });
         expect(actions.find("amulet", "https://b.example")).toBeUndefined();
         expect(actions.find("usdx")).toBeUndefined();
-        await coordinator.act({ action: { ...OPERATOR, node: "https://a.example" }, lasts: undefined });
+        await coordinator.actions.act({ action: { ...OPERATOR, node: "https://a.example" }, lasts: undefined });
         expect(actions.find("amulet", "https://a.example")).toBeUndefined();
         expect(actions.all().map(({ action }) => action.mode)).toEqual(["cache-only"]);
       }));
@@ -116,7 +119,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         const states: (string | undefined)[] = [];
         const { actions } = coordinator;
         actions.onChange(() => states.push(actions.find("amulet")?.action.mode));
-        await coordinator.act({ action: { ...OPERATOR, mode: "cache-only" }, lasts: 1_000 });
+        await coordinator.actions.act({ action: { ...OPERATOR, mode: "cache-only" }, lasts: 1_000 });
         await pass(700);
         expect(actions.find("amulet")?.action.mode).toBe("cache-only");
         await pass(500);
@@ -128,16 +131,16 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   describe.concurrent(`${name}: leases`, () => {
     test("a key has one holder at a time, and the next after it was released", () =>
       use(async ({ coordinator }) => {
-        const lease = await coordinator.acquire("key");
+        const lease = await coordinator.leases.acquire("key");
         expect(lease).toBeDefined();
-        expect(await coordinator.acquire("key")).toBeUndefined();
-        const other = await coordinator.acquire("another");
+        expect(await coordinator.leases.acquire("key")).toBeUndefined();
+        const other = await coordinator.leases.acquire("another");
         expect(other).toBeDefined();
         other!.release("failed");
         lease!.release("stored");
         const next = await acquireSoon(coordinator, "key");
         lease!.release("stored");
-        expect(await coordinator.acquire("key")).toBeUndefined();
+        expect(await coordinator.leases.acquire("key")).toBeUndefined();
         next.release("failed");
       }));
 
@@ -145,10 +148,10 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
       "those who wait learn that the fetch was %s",
       (outcome) =>
         use(async ({ coordinator, now }) => {
-          const lease = await coordinator.acquire("key");
+          const lease = await coordinator.leases.acquire("key");
           const waiting = [
-            coordinator.whenReleased("key", now() + 5_000),
-            coordinator.whenReleased("key", now() + 5_000),
+            coordinator.leases.whenReleased("key", now() + 5_000),
+            coordinator.leases.whenReleased("key", now() + 5_000),
           ];
           lease!.release(outcome);
           expect(await Promise.all(waiting)).toEqual([outcome, outcome]);
@@ -157,8 +160,8 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
 
     test("nobody waits beyond the deadline", () =>
       use(async ({ coordinator, now, pass }) => {
-        const lease = await coordinator.acquire("key");
-        const waiting = coordinator.whenReleased("key", now() + 50);
+        const lease = await coordinator.leases.acquire("key");
+        const waiting = coordinator.leases.whenReleased("key", now() + 50);
         await pass(60);
         expect(await waiting).toBeUndefined();
         lease!.release("failed");
@@ -231,14 +234,14 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   describe.concurrent(`${name}: facts`, () => {
     test("recalls what was remembered until its time is over", () =>
       use(async ({ coordinator, pass }) => {
-        expect(await coordinator.recall("contract")).toBeUndefined();
-        coordinator.remember("contract", "DSO::1220aa", 150);
-        expect(await coordinator.recall("contract")).toBe("DSO::1220aa");
-        coordinator.remember("contract", "other::1220bb", 150);
-        expect(await coordinator.recall("contract")).toBe("other::1220bb");
+        expect(await coordinator.facts.recall("contract")).toBeUndefined();
+        coordinator.facts.remember("contract", "DSO::1220aa", 150);
+        expect(await coordinator.facts.recall("contract")).toBe("DSO::1220aa");
+        coordinator.facts.remember("contract", "other::1220bb", 150);
+        expect(await coordinator.facts.recall("contract")).toBe("other::1220bb");
         await pass(200);
         // Its time begins when it is written, which is soon.
-        await until(async () => (await coordinator.recall("contract")) === undefined);
+        await until(async () => (await coordinator.facts.recall("contract")) === undefined);
       }));
   });
 }
@@ -246,7 +249,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
 /** Releasing may take a moment to reach what is shared. */
 async function acquireSoon(coordinator: Coordinator, key: string): Promise<Lease> {
   for (let i = 0; i < 200; i += 1) {
-    const lease = await coordinator.acquire(key);
+    const lease = await coordinator.leases.acquire(key);
     if (lease !== undefined) return lease;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -2,7 +2,7 @@ import { ListedPage, readPage } from "../../src/bodies/page.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { type CataloguePage, type CatalogueQuery, searchCatalogue } from "../../src/aggregate/catalogue-search.ts";
 import { systemClock } from "../../src/clock.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { RegistryMetadata } from "../../src/registry/registry-metadata.ts";
 import { listingEpoch, type WholeListing } from "../../src/registry/whole-listing.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
@@ -22,8 +22,8 @@ export interface LargeCatalogue {
 /** Builds the catalogue of so many registries with so many instruments each, as their listings would have brought them. */
 export async function buildLargeCatalogue(registries: number, instruments: number): Promise<LargeCatalogue> {
   const clock = systemClock();
-  const coordinator = new LocalCoordinator({ clock });
-  const catalogue = new Catalogue({ clock, coordinator, upstreams: () => upstreams });
+  const { epochs } = localCoordinator(clock);
+  const catalogue = new Catalogue({ clock, epochs, upstreams: () => upstreams });
   const all: RegistryMetadata[] = [];
   const upstreams = {
     get all(): Upstream[] {
@@ -40,7 +40,7 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
         admin,
         instruments,
         seed: at + 1,
-        epoch: listingEpoch(coordinator, admin),
+        epoch: listingEpoch(epochs, admin),
         asOf: clock.now(),
       }),
     );

@@ -9,7 +9,7 @@ import type { Config } from "../../src/config/schema.ts";
 import type { OperationsAccess } from "../../src/operations/access.ts";
 import { Operators } from "../../src/operations/operators.ts";
 import { createOperationsListener, type OperationsOptions } from "../../src/operations/listener.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import { testConfig } from "./gateway.ts";
 
 /** Who may ask, with tokens as the configuration names them. */
@@ -59,7 +59,7 @@ export function useOperationsListener(): Start {
         decide: () => Promise.reject(new Error("nothing is decided here")),
       },
       replicas: { report: async () => ({ replicas: [], unknown: 0, differences: [] }) },
-      shared: new LocalCoordinator({ clock }),
+      shared: localCoordinator(clock),
       inForce: () => [],
       isWritten: () => false,
       health: async () => ({ severity: null, sentence: "No registry is configured.", findings: [], more: 0 }),

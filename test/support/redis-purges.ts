@@ -167,7 +167,7 @@ export async function tellPurgeStory(options: PurgeStoryOptions): Promise<PurgeS
       const scope = random() < 0.8 ? key.scopes[1]! : "all";
       const partition = random() < 0.03 ? undefined : key.partition;
       const startedAt = clock.now();
-      const reach = await by.replica.coordinator.purge(partition, [scope]);
+      const reach = await by.replica.coordinator.epochs.purge(partition, [scope]);
       const hit = keys.filter(
         (each) => (partition ?? each.partition) === each.partition && each.scopes.includes(scope),
       );

@@ -50,13 +50,13 @@ export async function acquaintedReplicas(count: number): ReturnType<typeof repli
 }
 
 export function entryOf(replica: Replica, changes: Partial<Entry> = {}, key: CacheKey = infoKey): Entry {
-  return makeEntry(replica.coordinator.epochOf(key)!, clock.now(), changes);
+  return makeEntry(replica.coordinator.epochs.epochOf(key)!, clock.now(), changes);
 }
 
 /** What a request may use: an entry of the epoch of now. */
 export async function usable(replica: Replica, key: CacheKey = infoKey): Promise<string | undefined> {
   const found = await replica.store.get(key);
-  const epoch = replica.coordinator.epochOf(key);
+  const epoch = replica.coordinator.epochs.epochOf(key);
   return found?.find((entry) => entry.epoch === epoch)?.body.toString();
 }
 

@@ -72,7 +72,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
 
     test("gives back an entry as it was stored, its ages within the time a round trip takes", () =>
       use(async (setup) => {
-        const entry = makeEntry(setup.coordinator.epochOf(infoKey)!, setup.now());
+        const entry = makeEntry(setup.coordinator.epochs.epochOf(infoKey)!, setup.now());
         const found = await put(setup, infoKey, entry);
         expect(withoutInstants(found)).toEqual(withoutInstants(entry));
         for (const name of ["receivedAt", "bornAt", "freshUntil", "revalidateUntil", "usableUntil"] as const) {
@@ -85,13 +85,13 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
     test("keeps bytes as they are", () =>
       use(async (setup) => {
         const body = randomBytes(100_000);
-        const epoch = setup.coordinator.epochOf(infoKey)!;
+        const epoch = setup.coordinator.epochs.epochOf(infoKey)!;
         expect((await put(setup, infoKey, makeEntry(epoch, setup.now(), { body }))).body.equals(body)).toBe(true);
       }));
 
     test("replaces an entry", () =>
       use(async (setup) => {
-        const epoch = setup.coordinator.epochOf(infoKey)!;
+        const epoch = setup.coordinator.epochs.epochOf(infoKey)!;
         await put(setup, infoKey, makeEntry(epoch, setup.now()));
         await put(setup, infoKey, makeEntry(epoch, setup.now(), { body: Buffer.from("second") }));
         expect(await setup.store.get(infoKey)).toHaveLength(1);
@@ -99,7 +99,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
 
     test("keeps variants side by side and replaces each alone", () =>
       use(async (setup) => {
-        const epoch = setup.coordinator.epochOf(infoKey)!;
+        const epoch = setup.coordinator.epochs.epochOf(infoKey)!;
         for (const [variant, text] of [
           ["de", "eins"],
           ["en", "one"],
@@ -114,24 +114,24 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
 
     test("keeps partitions apart", () =>
       use(async (setup) => {
-        await put(setup, infoKey, makeEntry(setup.coordinator.epochOf(infoKey)!, setup.now()));
+        await put(setup, infoKey, makeEntry(setup.coordinator.epochs.epochOf(infoKey)!, setup.now()));
         expect(await setup.store.get(cacheKey({ ...infoKey, partition: "other::1220bb" }))).toBeUndefined();
       }));
 
     test("forgets an entry that is deleted", () =>
       use(async (setup) => {
-        await put(setup, infoKey, makeEntry(setup.coordinator.epochOf(infoKey)!, setup.now()));
+        await put(setup, infoKey, makeEntry(setup.coordinator.epochs.epochOf(infoKey)!, setup.now()));
         setup.store.delete(infoKey);
         await until(async () => (await setup.store.get(infoKey)) === undefined);
       }));
 
     test("an entry of before a purge never passes for one of after it", () =>
       use(async (setup) => {
-        const before = setup.coordinator.epochOf(infoKey)!;
+        const before = setup.coordinator.epochs.epochOf(infoKey)!;
         await put(setup, infoKey, makeEntry(before, setup.now()));
-        await setup.coordinator.purge(infoKey.partition, ["info"]);
+        await setup.coordinator.epochs.purge(infoKey.partition, ["info"]);
         setup.store.set(infoKey, makeEntry(before, setup.now()));
-        const after = setup.coordinator.epochOf(infoKey)!;
+        const after = setup.coordinator.epochs.epochOf(infoKey)!;
         expect(after).not.toBe(before);
         const found = (await setup.store.get(infoKey)) ?? [];
         expect(found.filter((entry) => entry.epoch === after)).toEqual([]);
@@ -142,9 +142,9 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
     test("keeps pages behind tokens that were issued", () =>
       use(async (setup) => {
         const key = cacheKey({ ...infoKey, scopes: ["all", "list"], id: "page 2", chain: "25:token" });
-        setup.coordinator.issueChain(key.partition, key.chain, "digest");
-        const entry = await put(setup, key, makeEntry(setup.coordinator.epochOf(key)!, setup.now()));
-        expect(entry.epoch).toBe(setup.coordinator.epochOf(key));
+        setup.coordinator.chains.issueChain(key.partition, key.chain, "digest");
+        const entry = await put(setup, key, makeEntry(setup.coordinator.epochs.epochOf(key)!, setup.now()));
+        expect(entry.epoch).toBe(setup.coordinator.epochs.epochOf(key));
       }));
   });
 }

@@ -10,7 +10,7 @@ import { parseConfig } from "../../src/config/parse.ts";
 import type { UpstreamConfig } from "../../src/config/schema.ts";
 import { FileWatcher } from "../../src/config/watched-files.ts";
 import type { Fields } from "../../src/fields.ts";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { Coordinator } from "../../src/sharing/ports.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
@@ -74,7 +74,7 @@ export function openUpstreams(
     files: new FileWatcher(time),
     bodies,
     random: options.random ?? mulberry32(1),
-    coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),
+    coordinator: options.coordinator ?? localCoordinator(time),
     observer,
     forget: (admin) => forgotten.push(admin),
   };

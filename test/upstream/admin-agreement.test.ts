@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -158,7 +158,7 @@ describe.each([
     await both[1]!.faults.clear();
     // An operator says so, or a minute goes by.
     const action = { upstream: "amulet", node: both[1]!.url, by: "no token", from: "loopback" };
-    await environment.coordinator.act({ action, lasts: undefined });
+    await environment.coordinator.actions.act({ action, lasts: undefined });
     upstreams.followActions();
     await expect.poll(() => upstream.state).toBe("up");
     expect((await upstream.call(acceptCall())).status).toBe(200);
@@ -166,7 +166,7 @@ describe.each([
 
   test("counts the word of a cordoned node", async () => {
     const both = await startAll(ADMIN, ADMIN);
-    const coordinator = new LocalCoordinator({ clock: new ManualClock() });
+    const coordinator = localCoordinator(new ManualClock());
     const { upstream } = openUpstream(both, keys, { coordinator });
     const cordon = {
       upstream: "amulet",
@@ -175,7 +175,7 @@ describe.each([
       by: "no token",
       from: "loopback",
     } as const;
-    await coordinator.act({ action: cordon, lasts: undefined });
+    await coordinator.actions.act({ action: cordon, lasts: undefined });
     upstream.followActions();
     for (let i = 0; i < 5; i++) expect((await upstream.call(acceptCall())).node).toBe(0);
     expect(calls(both)).toEqual([5, 0]);
@@ -314,11 +314,11 @@ describe("in the background", () => {
   test("what one process learns of a node that others count on, they ask it about at once", async () => {
     const clock = new ManualClock();
     const registries = await startAll(ADMIN, ADMIN, ADMIN);
-    const coordinator = new LocalCoordinator({ clock });
+    const coordinator = localCoordinator(clock);
     const options = { clock, coordinator, random };
     const one = openUpstream(registries, { agreement: { admin: 2 } }, options);
     // As another process hears it.
-    coordinator.announce = (news?: string) => one.upstreams.receive(news);
+    coordinator.announcements.announce = (news?: string) => one.upstreams.receive(news);
     one.upstreams.start();
     await expect.poll(() => one.upstream.state).toBe("up");
     await registries[2]!.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });

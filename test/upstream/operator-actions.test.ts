@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { Action } from "../../src/sharing/actions.ts";
 import { systemClock } from "../../src/clock.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
@@ -13,7 +13,7 @@ const areUp = (upstream: Pick<Upstream, "status">) => upstream.status().nodes.ev
 /** An upstream whose nodes are all proved, and an operator. */
 async function openWell(count: number, keys: Record<string, unknown> = {}) {
   const registries = await Promise.all(Array.from({ length: count }, () => startRegistry()));
-  const coordinator = new LocalCoordinator({ clock: systemClock() });
+  const coordinator = localCoordinator(systemClock());
   const opened = openUpstream(registries, keys, { coordinator });
   const { upstream, upstreams } = opened;
   coordinator.actions.onChange(() => upstreams.followActions());
@@ -21,7 +21,7 @@ async function openWell(count: number, keys: Record<string, unknown> = {}) {
   await expect.poll(() => areUp(upstream)).toBe(true);
   for (const { calls } of registries) calls.clear();
   const act = (action: Omit<Action, "upstream" | "by" | "from">) =>
-    coordinator.act({ action: { ...operator, ...action }, lasts: undefined });
+    coordinator.actions.act({ action: { ...operator, ...action }, lasts: undefined });
   const actOn = (node: number, action: Pick<Action, "state" | "weight" | "reason">) =>
     act({ node: registries[node]!.url, ...action });
   return { ...opened, registries, coordinator, act, actOn };
@@ -201,15 +201,15 @@ describe("cache-only mode", () => {
 
   test("in force from the start asks nothing, and the first request says why", async () => {
     const registry = await startRegistry();
-    const coordinator = new LocalCoordinator({ clock: systemClock() });
-    await coordinator.act({ action: { ...operator, mode: "cache-only" }, lasts: undefined });
+    const coordinator = localCoordinator(systemClock());
+    await coordinator.actions.act({ action: { ...operator, mode: "cache-only" }, lasts: undefined });
     const { upstream, upstreams } = openUpstream([registry], {}, { coordinator });
     coordinator.actions.onChange(() => upstreams.followActions());
     upstreams.start();
     await expect(upstream.learnAdmin(performance.now() + 7_200_000)).rejects.toMatchObject({ code: "cache_only" });
     await expect(upstream.call(acceptCall())).rejects.toMatchObject({ code: "cache_only" });
     expect(registry.calls.count("info")).toBe(0);
-    await coordinator.act({ action: operator, lasts: undefined });
+    await coordinator.actions.act({ action: operator, lasts: undefined });
     await expect.poll(() => upstream.state).toBe("up");
   });
 });

@@ -302,7 +302,7 @@ test("what another process finds out about a node has it asked before it gets an
   const { registry, upstream, upstreams } = await openProved({ admin: ADMIN });
   const told: string[] = [];
   const elsewhere = openUpstream([registry], { admin: ADMIN });
-  elsewhere.environment.coordinator.announce = (news) => void told.push(news);
+  elsewhere.environment.coordinator.announcements.announce = (news) => void told.push(news);
   await elsewhere.upstream.learnAdmin(inTime(5_000));
   await dropConnections(registry);
   await registry.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN, operations: ["info"] });

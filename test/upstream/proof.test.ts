@@ -380,7 +380,7 @@ describe("in the background", () => {
     await expect(info()).rejects.toMatchObject({ message: expect.stringMatching(/before an operator sets it active/) });
     expect(forgotten).toEqual([ADMIN, ADMIN]);
     const action = { upstream: "amulet", node: registry.url, by: "no token", from: "loopback" };
-    await environment.coordinator.act({ action, lasts: undefined });
+    await environment.coordinator.actions.act({ action, lasts: undefined });
     upstreams.followActions();
     expect((await info()).status).toBe(200);
   });

@@ -21,7 +21,7 @@ interface LookUp {
 interface TiersOptions {
   readonly memory: MemoryStore;
   readonly shared: Store | undefined;
-  readonly coordinator: EpochsPort;
+  readonly epochs: EpochsPort;
   readonly clock: Clock;
 }
 
@@ -30,7 +30,7 @@ export class Tiers {
   readonly memory: MemoryStore;
   readonly hasShared: boolean;
   private readonly shared: Store | undefined;
-  private readonly coordinator: EpochsPort;
+  private readonly epochs: EpochsPort;
   private readonly clock: Clock;
   private readonly compressor = new Compressor();
   /**
@@ -40,11 +40,11 @@ export class Tiers {
    */
   private readonly lookups = new Map<string, LookUp>();
 
-  constructor({ memory, shared, coordinator, clock }: TiersOptions) {
+  constructor({ memory, shared, epochs, clock }: TiersOptions) {
     this.memory = memory;
     this.shared = shared;
     this.hasShared = shared !== undefined;
-    this.coordinator = coordinator;
+    this.epochs = epochs;
     this.clock = clock;
   }
 
@@ -59,33 +59,33 @@ export class Tiers {
   ): CachedEntry | undefined {
     const variants = this.memory.variants(resource.key);
     if (variants === undefined && adopted.length === 0) return undefined;
-    const epoch = this.coordinator.epochOf(resource.key);
+    const epoch = this.epochs.epochOf(resource.key);
     const isUsable = (cached: CachedEntry) => cached.entry.epoch === epoch && matches(cached, resource, headers);
     const found = variants?.find(isUsable) ?? adopted.find(isUsable);
-    if (found === undefined || found.softVersion === this.coordinator.softVersion) return found;
+    if (found === undefined || found.softVersion === this.epochs.softVersion) return found;
     return this.soften(resource.key, found);
   }
 
   /** What is stored in memory under the key, of any epoch, with soft purges seen to. */
   variants(key: CacheKey): readonly CachedEntry[] {
-    const epoch = this.coordinator.epochOf(key);
+    const epoch = this.epochs.epochOf(key);
     for (const cached of this.memory.variants(key) ?? []) {
       // What was purged must not take the place of what came after it.
       const isCurrent = cached.entry.epoch === epoch;
-      if (isCurrent && cached.softVersion !== this.coordinator.softVersion) this.soften(key, cached);
+      if (isCurrent && cached.softVersion !== this.epochs.softVersion) this.soften(key, cached);
     }
     return this.memory.variants(key) ?? [];
   }
 
   /** Sees to soft purges that the entry does not know of: it takes its own place, stale. */
   private soften(key: CacheKey, cached: CachedEntry): CachedEntry {
-    const { coordinator, clock } = this;
-    const { softVersion } = coordinator;
+    const { epochs, clock } = this;
+    const { softVersion } = epochs;
     cached.softVersion = softVersion;
-    const at = coordinator.softPurgedAt(key, cached.entry.softEpoch);
+    const at = epochs.softPurgedAt(key, cached.entry.softEpoch);
     if (at === undefined) return cached;
     const instant = clock.now() - Math.max(0, clock.wallNow() - at);
-    const entry = softened(cached.entry, instant, coordinator.softEpochOf(key));
+    const entry = softened(cached.entry, instant, epochs.softEpochOf(key));
     const stored = this.memory.put(key, entry, cached) ?? new CachedEntry(entry, cached);
     const { derivedAt, retryAt, triedAt, failedSlowly } = cached;
     return Object.assign(stored, { softVersion, derivedAt, retryAt, triedAt, failedSlowly });
@@ -93,7 +93,7 @@ export class Tiers {
 
   /** Whether an entry is stored for other requests than this one. */
   hasOtherVariants(key: CacheKey): boolean {
-    const epoch = this.coordinator.epochOf(key);
+    const epoch = this.epochs.epochOf(key);
     return this.memory.variants(key)?.some((cached) => cached.entry.epoch === epoch) ?? false;
   }
 
@@ -162,8 +162,8 @@ export class Tiers {
       this.lookups.delete(key.name);
       lookUp.found = undefined;
     }
-    // Asked only now: reading the shared tier may have taught the coordinator of a purge elsewhere.
-    const epoch = this.coordinator.epochOf(key);
+    // Asked only now: reading the shared tier may have taught the epochs of a purge elsewhere.
+    const epoch = this.epochs.epochOf(key);
     const adopted: CachedEntry[] = [];
     for (const entry of entries ?? []) {
       if (entry.epoch !== epoch || this.isKnown(key, entry)) continue;

@@ -1,7 +1,7 @@
-import type { Clock, Duration, Instant } from "../../clock.ts";
-import { type RequestedAction, Actions, type HeldAction, parseAction, targetOf } from "../actions.ts";
+import type { Duration, Instant } from "../../clock.ts";
+import { Actions, type HeldAction, parseAction, type RequestedAction, targetOf } from "../actions.ts";
 import type { MergedRows, Row } from "../coordination.ts";
-import type { PurgeReach } from "../ports.ts";
+import type { ActionsPort, PurgeReach } from "../ports.ts";
 import type { Replicas } from "./replicas.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";
 
@@ -24,16 +24,12 @@ interface Sent {
  * Keeps the actions of this process and those in Redis the same. What Redis lost is written there again; what was done
  * while it was away, when it is back. The version of a row is the time of the action by Redis's clock.
  */
-export class SharedActions {
+export class SharedActions extends Actions implements ActionsPort {
   readonly shared: SharedTable;
-  /** As this process has them. */
-  readonly table: Actions;
-  private readonly clock: Clock;
   private readonly sent = new Map<string, Sent>();
 
   constructor(parts: TableParts, replicas: Pick<Replicas, "took" | "wrote">) {
-    this.table = new Actions(parts.clock);
-    this.clock = parts.clock;
+    super(parts.clock);
     const accepts = (target: string, text: string) => {
       const action = actionIn(text);
       return action !== undefined && targetOf(action) === target;
@@ -43,10 +39,9 @@ export class SharedActions {
     this.shared.follow((rows, time) => this.merge(rows, time));
   }
 
-  /** See {@link Coordinator.act}. */
   async act(requested: RequestedAction): Promise<PurgeReach> {
-    const held = this.table.begin(requested);
-    const isUnwritten = () => this.table.held(targetOf(held.action)) === held;
+    const held = this.begin(requested);
+    const isUnwritten = () => this.held(targetOf(held.action)) === held;
     try {
       for (let round = 0; round < WRITE_ROUNDS && isUnwritten(); round += 1) await this.shared.synchronise();
     } catch {
@@ -55,44 +50,40 @@ export class SharedActions {
     return isUnwritten() ? "pending" : "fleet";
   }
 
-  close(): void {
-    this.table.close();
-  }
-
   private merge(found: ReadonlyMap<string, Row>, time: Instant): MergedRows {
     const rows = new Map<string, Row | undefined>();
     for (const [target, row] of found) {
       if (row.until !== undefined && row.until <= time) rows.set(target, undefined);
       else this.takeOver(target, row, time);
     }
-    for (const held of this.table.everything()) {
+    for (const held of this.everything()) {
       const target = targetOf(held.action);
       const row =
         held.stamp === undefined ? this.unsentRow(held, found.get(target), time) : this.lostRow(held, found, time);
       if (row !== undefined) rows.set(target, row);
       // What another replica did later takes its place.
-      else if (held.stamp === undefined) this.put(found.get(target)!, time);
+      else if (held.stamp === undefined) this.takeRow(found.get(target)!, time);
     }
     return { rows };
   }
 
   private takeOver(target: string, row: Row, time: Instant): void {
-    const ours = this.table.held(target);
+    const ours = this.held(target);
     const sent = this.sent.get(target);
     if (sent !== undefined && sent.held === ours && sent.row.version === row.version && sent.row.text === row.text) {
       this.sent.delete(target);
-      this.put(row, time);
+      this.takeRow(row, time);
       return;
     }
     // What was done here and is not there yet goes there, later than all.
     if (ours !== undefined && (ours.stamp === undefined || row.version <= ours.stamp)) return;
-    this.put(row, time);
+    this.takeRow(row, time);
   }
 
-  private put({ version, until, text }: Row, time: Instant): void {
+  private takeRow({ version, until, text }: Row, time: Instant): void {
     const now = this.clock.now();
     const ends = until === undefined ? undefined : now + (until - time);
-    this.table.put({ action: actionIn(text)!, since: now - Math.max(0, time - version), until: ends, stamp: version });
+    this.put({ action: actionIn(text)!, since: now - Math.max(0, time - version), until: ends, stamp: version });
   }
 
   /**

@@ -1,5 +1,6 @@
 import type { Duration } from "../../clock.ts";
-import { chainName, type Epochs } from "../epochs.ts";
+import { chainName } from "../epochs.ts";
+import type { ChainsPort } from "../ports.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { PartitionView } from "./partitions.ts";
 import type { Message } from "./messages.ts";
@@ -13,21 +14,19 @@ const TOKEN_LIFETIME: Duration = 24 * 60 * 60 * 1_000;
 const MAX_UNWRITTEN = 10_000;
 
 /** The page tokens issued by any replica. */
-export class SharedChains {
+export class SharedChains implements ChainsPort {
   private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
-  private readonly table: Epochs;
   /** Not known to be in Redis as they are here, by partition and chain. */
   private readonly unwritten = new Map<string, string>();
 
   constructor(connection: RedisConnection, epochs: SharedEpochs) {
     this.connection = connection;
     this.epochs = epochs;
-    this.table = epochs.table;
   }
 
-  issue(partition: string, chain: string, digest: string): void {
-    this.table.issueChain(partition, chain, digest);
+  issueChain(partition: string, chain: string, digest: string): void {
+    this.epochs.issueChain(partition, chain, digest);
     void this.write(partition, chain, digest);
   }
 
@@ -37,19 +36,19 @@ export class SharedChains {
    */
   observe(view: PartitionView, chain: string, answer: { sent: string | undefined; found: string | undefined }): void {
     const partition = view.partition!;
-    const ours = this.table.chainDigest(partition, chain);
+    const ours = this.epochs.chainDigest(partition, chain);
     if (answer.found === ours) return;
     if (ours !== answer.sent) return;
     if (ours !== undefined && (answer.found === undefined || this.unwritten.has(chainName(partition, chain)))) {
       void this.write(partition, chain, ours);
     } else if (answer.found !== undefined) {
-      this.table.issueChain(partition, chain, answer.found);
+      this.epochs.issueChain(partition, chain, answer.found);
     }
   }
 
   received(message: Extract<Message, { kind: "chain" }>): void {
     const partition = this.epochs.partitionOf(message.tag);
-    if (partition !== undefined) this.table.issueChain(partition, message.chain, message.digest);
+    if (partition !== undefined) this.epochs.issueChain(partition, message.chain, message.digest);
   }
 
   private async write(partition: string, chain: string, digest: string): Promise<void> {

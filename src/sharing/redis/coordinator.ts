@@ -1,8 +1,7 @@
-import type { Clock, Duration, Instant, MaybePromise } from "../../clock.ts";
+import type { Clock, Duration } from "../../clock.ts";
 import { thisReplica } from "../../version.ts";
-import type { RequestedAction, Actions } from "../actions.ts";
-import type { Coordinator, Dependencies, FetchOutcome, FoundRecords, Lease, PurgeReach, RecordPage } from "../ports.ts";
-import type { LostReplica, Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../replicas.ts";
+import type { Coordinator } from "../ports.ts";
+import type { ReplicaReport } from "../replicas.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import { Poller } from "./poller.ts";
@@ -55,56 +54,47 @@ export interface RedisStatus {
  * brings both together when Redis is back.
  */
 export class RedisCoordinator implements Coordinator {
-  /** For the shared tier of the cache. */
   readonly epochs: SharedEpochs;
   readonly chains: SharedChains;
+  readonly actions: SharedActions;
+  readonly audit: SharedAudit;
+  readonly leases: SharedLeases;
   readonly limits: RedisLimits;
+  readonly facts: SharedFacts;
+  readonly announcements: Announcements;
+  readonly replicas: Replicas;
   /** Pins of registries that were found; what is a pin is decided by whom they belong to. */
   readonly pins: SharedTable;
   /** What changed in the catalogue; what is a change is decided by whom they belong to. */
   readonly changes: SharedTable;
   private readonly parts: TableParts;
-  private readonly sharedActions: SharedActions;
-  private readonly audit: SharedAudit;
-  private readonly replicaTable: Replicas;
-  private readonly leases: SharedLeases;
-  private readonly facts: SharedFacts;
-  private readonly announcements: Announcements;
 
   /** Connects at once, and again whenever the connection is lost. */
   constructor({ connection, clock, observer, self = thisReplica }: RedisCoordinatorOptions) {
     const tables = new Tables(connection, observer, clock);
-    this.parts = { connection, tables, poller: new Poller({ connection, tables, clock }), clock };
-    const readAsOf = () => Math.min(this.epochs.asOf, this.sharedActions.shared.asOf, this.pins.asOf);
-    this.replicaTable = new Replicas({ ...this.parts, self, readAsOf });
-    this.epochs = new SharedEpochs({
-      ...this.parts,
-      observer,
-      replicas: this.replicaTable,
-      changed: (isUp) => this.changed(isUp),
-    });
+    const parts = { connection, tables, poller: new Poller({ connection, tables, clock }), clock };
+    const readAsOf = () => Math.min(this.epochs.asOf, this.actions.shared.asOf, this.pins.asOf);
+    const replicas = new Replicas({ ...parts, self, readAsOf });
+    const epochs = new SharedEpochs({ ...parts, observer, replicas, changed: (isUp) => this.changed(isUp) });
+    this.parts = parts;
+    this.replicas = replicas;
+    this.epochs = epochs;
     this.announcements = new Announcements(connection);
-    this.chains = new SharedChains(connection, this.epochs);
-    const { pins: key } = connection.keys;
-    const { parts, replicaTable: replicas } = this;
-    this.pins = new SharedTable({ ...parts, kind: "pin", key, tag: "pins", accepts: () => true, replicas });
-    this.changes = new SharedTable({
-      ...parts,
-      kind: "change",
-      key: connection.keys.changes,
-      tag: "changes",
-      accepts: () => true,
-    });
-    this.sharedActions = new SharedActions(this.parts, this.replicaTable);
-    this.audit = new SharedAudit(this.parts);
-    this.leases = new SharedLeases({ connection, epochs: this.epochs, clock, observer });
-    this.limits = new RedisLimits({ connection, epochs: this.epochs, members: this.replicaTable.members, clock });
-    this.facts = new SharedFacts({ connection, epochs: this.epochs, clock, observer });
+    this.chains = new SharedChains(connection, epochs);
+    const { pins, changes } = connection.keys;
+    const accepts = () => true;
+    this.pins = new SharedTable({ ...parts, kind: "pin", key: pins, tag: "pins", accepts, replicas });
+    this.changes = new SharedTable({ ...parts, kind: "change", key: changes, tag: "changes", accepts });
+    this.actions = new SharedActions(parts, replicas);
+    this.audit = new SharedAudit(parts);
+    this.leases = new SharedLeases({ connection, epochs, clock, observer });
+    this.limits = new RedisLimits({ connection, epochs, members: replicas.members, clock });
+    this.facts = new SharedFacts({ connection, epochs, clock, observer });
     connection.start({
       connected: () => {
         this.announcements.connected();
-        this.replicaTable.connected();
-        this.sharedActions.shared.look();
+        this.replicas.connected();
+        this.actions.shared.look();
         this.pins.look();
         this.changes.look();
         this.epochs.connectionChanged();
@@ -116,15 +106,11 @@ export class RedisCoordinator implements Coordinator {
     });
   }
 
-  get actions(): Actions {
-    return this.sharedActions.table;
-  }
-
   /** Resolves with true once Redis is read, written and heard, with false when that takes longer than `timeout`. */
   async whenReady(timeout: Duration): Promise<boolean> {
     const [isUsable] = await Promise.all([
       this.epochs.whenUsable(timeout),
-      this.sharedActions.shared.whenRead(timeout),
+      this.actions.shared.whenRead(timeout),
       this.parts.connection.whenSubscribed(timeout),
     ]);
     return isUsable;
@@ -135,7 +121,7 @@ export class RedisCoordinator implements Coordinator {
       state: this.epochs.isUsable ? "up" : "away",
       connected: this.parts.connection.isConnected,
       lastError: this.parts.connection.lastError,
-      replicas: this.replicaTable.members.count,
+      replicas: this.replicas.members.count,
       clockAheadMs: this.parts.tables.clockAhead,
       pendingPurges: this.epochs.pendingPurges,
       pendingActions: this.actions.everything().filter(({ stamp }) => stamp === undefined).length,
@@ -144,91 +130,11 @@ export class RedisCoordinator implements Coordinator {
     };
   }
 
-  epochOf(dependencies: Dependencies): string | undefined {
-    return this.epochs.epochOf(dependencies);
-  }
-
-  softEpochOf(dependencies: Dependencies): string {
-    return this.epochs.table.softEpochOf(dependencies);
-  }
-
-  get softVersion(): number {
-    return this.epochs.table.softVersion;
-  }
-
-  softPurgedAt(dependencies: Dependencies, since: string): number | undefined {
-    return this.epochs.table.softPurgedAt(dependencies, since);
-  }
-
-  issueChain(partition: string, chain: string, digest: string): void {
-    this.chains.issue(partition, chain, digest);
-  }
-
-  purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
-    return this.epochs.purge(partition, scopes);
-  }
-
-  act(requested: RequestedAction): Promise<PurgeReach> {
-    return this.sharedActions.act(requested);
-  }
-
-  record(id: string, text: string): void {
-    this.audit.record(id, text);
-  }
-
-  records(page: RecordPage): Promise<FoundRecords | undefined> {
-    return this.audit.records(page);
-  }
-
-  whoTook(since: Instant, reach: PurgeReach): Promise<ReplicasReached> {
-    return this.replicaTable.whoTook(since, reach);
-  }
-
-  replicas(): readonly Replica[] {
-    return this.replicaTable.replicas();
-  }
-
-  lost(): readonly LostReplica[] {
-    return this.replicaTable.members.lost();
-  }
-
-  countUnknown(): Promise<number> {
-    return this.replicaTable.countUnknown();
-  }
-
-  introduce(state: () => ReplicaState): void {
-    this.replicaTable.introduce(state);
-  }
-
-  acquire(key: string): MaybePromise<Lease | undefined> {
-    return this.leases.acquire(key);
-  }
-
-  whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
-    return this.leases.whenReleased(key, deadline);
-  }
-
-  remember(key: string, value: string, ttl: Duration): void {
-    this.facts.remember(key, value, ttl);
-  }
-
-  recall(key: string): MaybePromise<string | undefined> {
-    return this.facts.recall(key);
-  }
-
-  announce(event: string, options?: { readonly isBrief: boolean }): void {
-    this.announcements.announce(event, options);
-  }
-
-  onAnnounced(listener: (event: string | undefined) => void): void {
-    this.announcements.onAnnounced(listener);
-  }
-
   async close(): Promise<void> {
-    await Promise.all([this.leases.close(), this.replicaTable.close(), this.audit.close()]);
+    await Promise.all([this.leases.close(), this.replicas.close(), this.audit.close()]);
     this.parts.poller.close();
     this.epochs.close();
-    this.sharedActions.close();
+    this.actions.close();
     await this.parts.connection.close(this.parts.clock.now() + CLOSE_TIMEOUT);
   }
 
@@ -239,7 +145,7 @@ export class RedisCoordinator implements Coordinator {
 
   private look(tag: string): void {
     this.epochs.look(tag);
-    for (const table of [this.sharedActions.shared, this.replicaTable, this.pins, this.changes]) table.look(tag);
+    for (const table of [this.actions.shared, this.replicas, this.pins, this.changes]) table.look(tag);
   }
 
   private received(message: Message): void {

@@ -36,7 +36,7 @@ const STAMP_LENGTH = 13;
 export interface RedisStoreOptions {
   connection: RedisConnection;
   /** The coordinator over the same connection: its epochs decide what may be read. */
-  coordinator: Pick<RedisCoordinator, "epochOf" | "epochs" | "chains">;
+  coordinator: Pick<RedisCoordinator, "epochs" | "chains">;
   clock: Clock;
   observer: RedisObserver;
   /** Bytes of the largest body that is stored, now. */
@@ -80,8 +80,8 @@ export class RedisStore implements Store {
 
   set(key: CacheKey, entry: Entry): void {
     const view = this.coordinator.epochs.readable(key.partition);
-    if (view?.isKnown !== true || this.coordinator.epochOf(key) !== entry.epoch) return;
-    const { base, scopes } = this.coordinator.epochs.table.read(key.partition);
+    if (view?.isKnown !== true || this.coordinator.epochs.epochOf(key) !== entry.epoch) return;
+    const { base, scopes } = this.coordinator.epochs.read(key.partition);
     const dependencies = [base, ...key.scopes.flatMap((scope) => [scope, scopes.get(scope) ?? ""])];
     this.connection.write(() => {
       const now = this.clock.now();
@@ -120,7 +120,7 @@ export class RedisStore implements Store {
     const { keys } = this.connection;
     const names = [this.entryKey(view, key), keys.epochs(view.tag)];
     if (key.chain !== undefined) names.push(keys.chain(view.tag, key.chain));
-    const known = key.chain === undefined ? undefined : epochs.table.chainDigest(key.partition, key.chain);
+    const known = key.chain === undefined ? undefined : epochs.chainDigest(key.partition, key.chain);
     const sentAt = this.clock.now();
     try {
       const scopes = [...key.scopes, ...key.scopes.map(softScope)];

@@ -1,5 +1,5 @@
 import { type Clock, type Duration, type Instant, valueWithin, withReply } from "../../clock.ts";
-import type { Dependencies, PurgeReach } from "../ports.ts";
+import type { Dependencies, EpochsPort, PurgeReach } from "../ports.ts";
 import { BASE, type Epoch, Epochs } from "../epochs.ts";
 import { type CircuitBreaker, Usability } from "./circuit-breaker.ts";
 import type { RedisConnection } from "./connection.ts";
@@ -26,9 +26,7 @@ export interface SharedEpochsOptions extends TableParts {
  * short intervals and with every entry. Redis may be asked only after the purges made without it are written there and
  * its epochs were read since the last failure.
  */
-export class SharedEpochs {
-  /** What this process knows. */
-  readonly table = new Epochs();
+export class SharedEpochs extends Epochs implements EpochsPort {
   private readonly connection: RedisConnection;
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
@@ -40,14 +38,15 @@ export class SharedEpochs {
   lastPurgeLag: Duration | undefined;
 
   constructor({ connection, tables, poller, clock, observer, replicas, changed }: SharedEpochsOptions) {
+    super();
     this.connection = connection;
     this.poller = poller;
-    this.exchange = new EpochExchange({ epochs: this.table, connection, clock, tables, replicas });
+    this.exchange = new EpochExchange({ epochs: this, connection, clock, tables, replicas });
     this.clock = clock;
     this.observer = observer;
     this.usability = new Usability(observer, changed);
     const { keys, isCluster } = connection;
-    this.views = new PartitionViews({ epochs: this.table, clock, keys, isCluster });
+    this.views = new PartitionViews({ epochs: this, clock, keys, isCluster });
     poller.add(() => this.due());
     poller.onStall(() => this.doubt());
   }
@@ -87,13 +86,12 @@ export class SharedEpochs {
     return this.isUsable;
   }
 
-  /** See {@link Coordinator.epochOf}. */
-  epochOf(dependencies: Dependencies): string | undefined {
+  override epochOf(dependencies: Dependencies): string | undefined {
     this.poller.noticeStall();
     // What is used is kept up to date, though Redis was away when it came into memory.
     const view = this.views.of(dependencies.partition);
     if (isDoubtful(view) || isDoubtful(this.views.everywhere)) return undefined;
-    return this.table.epochOf(dependencies);
+    return super.epochOf(dependencies);
   }
 
   /**
@@ -160,10 +158,9 @@ export class SharedEpochs {
     return false;
   }
 
-  /** See {@link Coordinator.purge}. */
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     const view = this.view(partition);
-    for (const raised of this.table.raise(partition, scopes, this.clock.wallNow())) notePending(view, raised);
+    for (const raised of this.raise(partition, scopes, this.clock.wallNow())) notePending(view, raised);
     if (!this.connection.isConnected) return "pending";
     const { session } = view.breaker;
     try {

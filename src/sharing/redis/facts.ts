@@ -1,5 +1,6 @@
 import type { Clock, Duration, MaybePromise } from "../../clock.ts";
 import { Facts } from "../facts.ts";
+import type { FactsPort } from "../ports.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import type { SharedEpochs } from "./epochs.ts";
@@ -19,7 +20,7 @@ export interface SharedFactsOptions {
 }
 
 /** Small facts in Redis, and those of this process while it is away. */
-export class SharedFacts {
+export class SharedFacts implements FactsPort {
   private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
   private readonly clock: Clock;

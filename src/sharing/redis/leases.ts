@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type CancelTimer, type Clock, type Duration, type Instant, sleep, type MaybePromise } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
-import type { FetchOutcome, Lease } from "../ports.ts";
+import type { FetchOutcome, Lease, LeasesPort } from "../ports.ts";
 import { LocalLeases, Waiters } from "../leases.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
@@ -64,7 +64,7 @@ export interface SharedLeasesOptions {
 }
 
 /** Leases held in Redis; within this process alone while Redis is away. */
-export class SharedLeases {
+export class SharedLeases implements LeasesPort {
   private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
   private readonly clock: Clock;

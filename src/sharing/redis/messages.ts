@@ -76,7 +76,7 @@ function isBorrowed(windows: unknown): windows is Borrowed {
   });
 }
 
-/** Whether `text` can stand for the contents of pages, see `Coordinator.issueChain`. */
+/** Whether `text` can stand for the contents of pages, see `ChainsPort.issueChain`. */
 export function isChainDigest(text: string): boolean {
   return /^[\w-]{1,64}$/.test(text);
 }

@@ -1,7 +1,15 @@
 import { type Duration, type Instant, sleep } from "../../clock.ts";
 import type { MergedRows, Row } from "../coordination.ts";
 import type { PurgeReach } from "../ports.ts";
-import type { Replica, ReplicaName, ReplicaReport, ReplicasPort, ReplicasReached, ReplicaState } from "../replicas.ts";
+import type {
+  LostReplica,
+  Replica,
+  ReplicaName,
+  ReplicaReport,
+  ReplicasPort,
+  ReplicasReached,
+  ReplicaState,
+} from "../replicas.ts";
 import { type Change, Changes, isMemberRow, type Member } from "./member.ts";
 import { CHANGING_OVER, Membership, SILENT_AFTER } from "./membership.ts";
 import { defineScript } from "./scripts.ts";
@@ -38,7 +46,7 @@ export interface ReplicasOptions extends TableParts {
  * The replicas at one Redis: each says every second that it lives and how it does, and at once what it took from the shared
  * tables.
  */
-export class Replicas implements Omit<ReplicasPort, "lost"> {
+export class Replicas implements ReplicasPort {
   readonly members: Membership;
   private readonly options: ReplicasOptions;
   private readonly shared: SharedTable;
@@ -61,10 +69,14 @@ export class Replicas implements Omit<ReplicasPort, "lost"> {
     this.shared.follow((rows, time) => this.merge(rows, time));
   }
 
-  replicas(): readonly Replica[] {
+  alive(): readonly Replica[] {
     const { self } = this.options;
     const others = [...this.members.others.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
     return [{ ...self, state: this.stateOf?.() }, ...others];
+  }
+
+  lost(): readonly LostReplica[] {
+    return this.members.lost();
   }
 
   introduce(state: () => ReplicaState): void {

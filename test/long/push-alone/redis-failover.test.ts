@@ -44,7 +44,7 @@ describe.concurrent("fail-over", () => {
     await until(areShared);
     for (let i = 0; i < 20; i += 1) {
       // Of many leases some lie on the shard that is gone; each is had all the same.
-      const lease = await replica.coordinator.acquire(`key ${i}`);
+      const lease = await replica.coordinator.leases.acquire(`key ${i}`);
       expect(lease).toBeDefined();
       lease!.release("uncacheable");
       for (const key of lost!) expect(await replica.store.get(key)).toBeUndefined();
@@ -70,7 +70,7 @@ describe.concurrent("fail-over", () => {
     await sentinel.master.kill();
     const took = measureLoopTime();
     await ask(replica);
-    expect(await replica.coordinator.acquire("key")).toBeDefined();
+    expect(await replica.coordinator.leases.acquire("key")).toBeDefined();
     await until(async () => (await sentinel.replica.client.info("replication")).includes("role:master"));
     expect(await healing(replica)).toBeLessThan(25_000);
     expect(took()).toBeLessThan(50_000);
