@@ -1,6 +1,6 @@
 import type { AbortSignalLike, Clock, Duration, Instant, MaybePromise } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
-import type { AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
+import type { Coordinator } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitClaim, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";
@@ -22,7 +22,7 @@ export interface CountedCall {
 interface RateLimitParts {
   readonly upstream: string;
   readonly rateLimit: RateLimitConfig;
-  readonly coordinator: AnnouncementsPort & LimitsPort;
+  readonly coordinator: Pick<Coordinator, "announcements" | "limits">;
   readonly clock: Clock;
   readonly groups: RateLimitGroups;
   /** The upstream answered 429: calls are rationed to `share` of the limit. `isNew`: as {@link Recurrence}. */
@@ -115,7 +115,9 @@ export class RateLimit {
   shrink(operation: Operation, retryAfter: number | undefined): void {
     const pause = Math.min(Math.ceil((retryAfter ?? 0) * 1_000), LONGEST_RETRY_AFTER);
     if (!this.obey(operation, pause, true)) return;
-    this.parts.coordinator.announce(formatRefusal({ whose: this.whose, operation, pause }), { isBrief: true });
+    this.parts.coordinator.announcements.announce(formatRefusal({ whose: this.whose, operation, pause }), {
+      isBrief: true,
+    });
   }
 
   /** Another process announced something: it may be that it was answered 429 for what this limit is about. */

@@ -156,5 +156,3 @@ export interface Coordinator {
   readonly replicas: ReplicasPort;
   close(): Promise<void>;
 }
-
-export type LimitsPort = Pick<Coordinator, "limits">;

@@ -132,11 +132,7 @@ function createRateLimit(
   return new RateLimit({
     upstream: config.name,
     rateLimit: config.rateLimit,
-    coordinator: {
-      limits: coordinator.limits,
-      announce: (event, options) => coordinator.announcements.announce(event, options),
-      onAnnounced: (listener) => coordinator.announcements.onAnnounced(listener),
-    },
+    coordinator,
     clock,
     groups,
     onRation: (share, isNew) => observer.rationed(config.name, share, isNew),

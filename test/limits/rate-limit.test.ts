@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
 import { parseConfig } from "../../src/config/parse.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
 import { type LimitAnswer, type LimitClaim, LocalLimits } from "../../src/sharing/limits.ts";
 import type { UpstreamConfig } from "../../src/config/schema.ts";
 import { RateLimit } from "../../src/limits/rate-limit.ts";
@@ -37,7 +38,7 @@ function open(limit: Partial<RateLimitConfig> = {}, isRemote = false) {
   const budget = new RateLimit({
     upstream: "amulet",
     rateLimit,
-    coordinator: { limits, announce: () => undefined, onAnnounced: () => undefined },
+    coordinator: { ...localCoordinator(clock), limits },
     clock,
     groups: new RateLimitGroups(),
     onRation: (share) => shares.push(share),
@@ -167,7 +168,7 @@ describe("upstreams of one group", () => {
     const clock = new ManualClock();
     const told: string[] = [];
     const announce = (news: string) => void told.push(news);
-    const coordinator = { limits: new LocalLimits(clock), announce, onAnnounced: () => undefined };
+    const coordinator = { ...localCoordinator(clock), announcements: { announce, onAnnounced: () => undefined } };
     const groups = new RateLimitGroups();
     const rateLimit = { requests: 20, per: 60_000, maxWait: 2_000, perEndpoint: false, group: "host", ...limit };
     const configs = names.map((name) => ({ name, rateLimit }) as unknown as UpstreamConfig);
