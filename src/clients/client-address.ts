@@ -187,7 +187,7 @@ function valuesOf(rawHeaders: readonly string[], name: string): string[] {
 }
 
 /** The address of a connection's other side, as a socket has it. */
-export function addressOf(remoteAddress: string): ClientAddress {
+export function clientAddressOf(remoteAddress: string): ClientAddress {
   return clientAt(parseAddress(remoteAddress));
 }
 

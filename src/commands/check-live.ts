@@ -1,6 +1,6 @@
 import { warningOfEnd } from "./check-certificates.ts";
 import { checkDiscovery } from "./check-discovery.ts";
-import { addressOf } from "../config/urls.ts";
+import { nodeAddressOf } from "../config/urls.ts";
 import type { AnswerContent } from "../bodies/answer.ts";
 import { BodyReader } from "../bodies/body-reader.ts";
 import { type Clock, type Duration, systemClock, withReply } from "../clock.ts";
@@ -33,7 +33,9 @@ export async function checkLive(config: Config, print: (line: string) => void): 
   let isGood = redis?.isWell !== false;
   const admins = new Map<string, string>();
   for (const upstream of config.upstreams.filter(({ enabled }) => enabled)) {
-    const reports = await Promise.all(upstream.urls.map((node) => checkNode(upstream, addressOf(node).url, config)));
+    const reports = await Promise.all(
+      upstream.urls.map((node) => checkNode(upstream, nodeAddressOf(node).url, config)),
+    );
     for (const { line } of reports) print(line);
     const taught = new Set(reports.map(({ admin }) => admin));
     if (taught.has(undefined)) isGood = false;

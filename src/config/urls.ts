@@ -22,7 +22,7 @@ export interface NodeAddress {
 }
 
 /** A node with its weight, which is 1 where none is given. */
-export function addressOf(node: NodeEntry): NodeAddress {
+export function nodeAddressOf(node: NodeEntry): NodeAddress {
   return typeof node === "string" ? { url: node, weight: 1 } : node;
 }
 
@@ -109,11 +109,11 @@ export function findEndpointFault(text: string): string | undefined {
 }
 
 /**
- * Names the group (`rateLimit.group`) of all that is found behind the one host of these URLs; undefined where they have
+ * Names the group (`rateLimit.group`) of all that is found behind the one host of these nodes; undefined where they have
  * several. No name that a configuration may give is this one.
  */
-export function hostGroupOf(urls: readonly string[]): string | undefined {
-  const [host, ...others] = new Set(urls.map((url) => new URL(url).host));
+export function hostGroupOf(nodes: readonly NodeEntry[]): string | undefined {
+  const [host, ...others] = new Set(nodes.map((node) => new URL(nodeAddressOf(node).url).host));
   return host === undefined || others.length > 0 ? undefined : `host:${host}`;
 }
 

@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { type Setting, settingsOf, upstreamSettingsOf } from "./diff.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
-import { addressOf, hostGroupOf, isLoopback, isReadable } from "./urls.ts";
+import { hostGroupOf, isLoopback, isReadable, nodeAddressOf } from "./urls.ts";
 
 /** Every key that has a value; upstreams are named, not numbered. */
 function listSettings(config: Config): Map<string, Setting> {
@@ -31,7 +31,10 @@ function warnOfProxies({ trustedProxies }: Config["listen"]): string[] {
 
 function warnOfPlainText({ name, auth, forwardAuthorization, urls }: UpstreamConfig): string[] {
   const warnings: string[] = [];
-  if ((auth !== undefined || forwardAuthorization !== false) && urls.some((node) => isReadable(addressOf(node).url))) {
+  if (
+    (auth !== undefined || forwardAuthorization !== false) &&
+    urls.some((node) => isReadable(nodeAddressOf(node).url))
+  ) {
     const whose = auth === undefined ? "the clients' Authorization" : "its credentials";
     warnings.push(`upstreams[${name}].urls: ${whose} can be read on the way: use https:// beyond this machine`);
   }
@@ -95,7 +98,7 @@ function warnOfDiscovery({ discovery }: Config): string[] {
 function warnOfSharedHosts(config: Config): string[] {
   const byHost = new Map<string, string[]>();
   for (const { enabled, name, rateLimit, urls } of config.upstreams) {
-    const host = hostGroupOf(urls.map((node) => addressOf(node).url));
+    const host = hostGroupOf(urls);
     if (!enabled || rateLimit === undefined || rateLimit.group !== undefined || host === undefined) continue;
     byHost.set(host, [...(byHost.get(host) ?? []), name]);
   }

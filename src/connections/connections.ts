@@ -146,7 +146,7 @@ export class ClientConnections {
 
   /** What is below a connection whose handshake failed; undefined where it is closed. */
   transportOf(socket: Socket): Socket | undefined {
-    return this.handshakes.get(addressOf(socket))?.transport;
+    return this.handshakes.get(peerOf(socket))?.transport;
   }
 
   /** Whether there are answers that their clients have still to take. */
@@ -188,23 +188,23 @@ export class ClientConnections {
     };
     this.open.add(connection);
     this.bySocket.set(transport, connection);
-    const address = addressOf(transport);
-    if (isForTls) this.handshakes.set(address, connection);
+    const peer = peerOf(transport);
+    if (isForTls) this.handshakes.set(peer, connection);
     transport.once("close", () => {
-      if (this.handshakes.get(address) === connection) this.handshakes.delete(address);
+      if (this.handshakes.get(peer) === connection) this.handshakes.delete(peer);
       this.forget(connection);
     });
   }
 
   /** From here on HTTP is spoken on the TLS over a connection that was admitted. */
   private secure(socket: TLSSocket): void {
-    const address = addressOf(socket);
-    const connection = this.handshakes.get(address);
+    const peer = peerOf(socket);
+    const connection = this.handshakes.get(peer);
     if (connection === undefined) {
       socket.destroy();
       return;
     }
-    this.handshakes.delete(address);
+    this.handshakes.delete(peer);
     connection.socket = socket;
     this.bySocket.set(socket, connection);
   }
@@ -294,7 +294,7 @@ function isIdle(connection: Connection): boolean {
   return (socket.timeout ?? 0) > 0 || socket.bytesRead === 0;
 }
 
-/** Distinguishes the connections of a listener. */
-function addressOf({ remoteAddress, remotePort }: Socket): string {
+/** The other side of a connection, which no other one of a listener has. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }

@@ -3,7 +3,7 @@ import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { TieredLimitsOptions } from "../clients/client-limits.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { CertificateStatus } from "../config/certificates.ts";
-import { addressOf } from "../config/urls.ts";
+import { nodeAddressOf } from "../config/urls.ts";
 import { CHANGE_TYPES, type ChangeType } from "../spec/schemas.ts";
 import type { Coordination } from "../sharing/coordination.ts";
 import type { ListenerCertificateOptions } from "../connections/listener-certificate.ts";
@@ -153,7 +153,7 @@ export class ServerObservers {
       return (
         current()
           .byName(name)
-          ?.config.urls.findIndex((node) => addressOf(node).url === url) ?? -1
+          ?.config.urls.findIndex((node) => nodeAddressOf(node).url === url) ?? -1
       );
     });
     if (onAdminProved === undefined) return observer;

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { addressOf } from "../clients/client-address.ts";
+import { clientAddressOf } from "../clients/client-address.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { isObject } from "../json.ts";
@@ -119,7 +119,7 @@ export class SignInFailures {
       this.total = 0;
       this.endsAt = now + FAILURE_WINDOW;
     }
-    const { block } = addressOf(address);
+    const { block } = clientAddressOf(address);
     const count = (this.byBlock.get(block) ?? 0) + 1;
     this.total += 1;
     if (count <= FREE_FAILURES && this.total <= FREE_FAILURES_OF_ALL) {

@@ -1,4 +1,4 @@
-import { addressOf, hostGroupOf } from "../config/urls.ts";
+import { hostGroupOf } from "../config/urls.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 
 /** A registry that was found rather than written: to be used, at these URLs. */
@@ -46,6 +46,6 @@ export function upstreamsOf(config: Config, { registries }: FoundRegistries): Up
 
 /** What is found behind one host shares the limit that is meant for it, unless a group is written. */
 function limitOf({ rateLimit }: Pick<UpstreamConfig, "rateLimit">, urls: UpstreamConfig["urls"]) {
-  const group = rateLimit?.group ?? hostGroupOf(urls.map((node) => addressOf(node).url));
+  const group = rateLimit?.group ?? hostGroupOf(urls);
   return rateLimit === undefined || group === undefined ? {} : { rateLimit: { ...rateLimit, group } };
 }

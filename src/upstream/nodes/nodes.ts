@@ -1,7 +1,7 @@
 import { Abort, type Clock, type Deadline, withDeadline } from "../../clock.ts";
 import type { GatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
-import { addressOf } from "../../config/urls.ts";
+import { nodeAddressOf } from "../../config/urls.ts";
 import { answerTimeout, type Failure } from "../failure.ts";
 import type { OperatorActions } from "../operator-actions.ts";
 import type { RateLimit } from "../../limits/rate-limit.ts";
@@ -56,7 +56,7 @@ export class Nodes {
       every: config.proof.every,
       onStepFault: ({ url }: UpstreamNode, fault: StepFault) => observer.outOfStep(config.name, url, fault),
     };
-    this.all = config.urls.map((node, index) => new UpstreamNode(index, addressOf(node), nodeParts));
+    this.all = config.urls.map((node, index) => new UpstreamNode(index, nodeAddressOf(node), nodeParts));
     this.registry = new RegistryAdmin(this.all, { ...parts, note: (node, event, why) => this.note(node, event, why) });
     this.supportedApis = new SupportedApis(parts.clock);
     this.checks = new NodeChecks(this.all, {
