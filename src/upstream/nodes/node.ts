@@ -149,7 +149,7 @@ export class UpstreamNode {
 
   /** The one that it showed last. */
   certificates(): readonly CertificateStatus[] {
-    const { certificateEnd } = this.connections;
+    const certificateEnd = this.connections.last?.certificateEnd;
     return certificateEnd === undefined ? [] : [{ role: "node", expiresAt: certificateEnd }];
   }
 
@@ -166,9 +166,9 @@ export class UpstreamNode {
       ejections: this.ejections,
       calls,
       outOfStep: this.connections.stepFaults,
-      protocol: this.connections.protocol,
+      protocol: this.connections.last?.protocol,
       provedAt: provedAt === undefined ? undefined : new Date(provedAt).toISOString(),
-      certificateExpiresAt: this.connections.certificateEnd,
+      certificateExpiresAt: this.connections.last?.certificateEnd,
       cordoned: this.isCordoned,
       weight: this.weight,
     };

@@ -26,20 +26,23 @@ export class Opening extends Abort {
   isConnected = false;
 }
 
+/** What a connection showed of the node. */
+export interface LastConnection {
+  readonly protocol: Protocol;
+  /** When its certificate ends (RFC 3339); undefined without TLS. */
+  readonly certificateEnd: string | undefined;
+}
+
 /**
  * The connections to one node. Nothing ever waits in a queue where its deadline could not reach it; how many connections
  * there may be is the caller's to bound. See {@link ConnectionProofs} for which of them may carry calls.
  */
 export class Connections {
-  /** When the certificate ends that was shown last (RFC 3339); undefined without TLS, and before the first. */
-  certificateEnd: string | undefined;
-  /** What the node spoke last; undefined before the first connection. */
-  protocol: Protocol | undefined;
+  /** Of the connection that was opened last; undefined before the first. */
+  last: LastConnection | undefined;
   private readonly target: KnownTarget;
   private readonly clock: Clock;
-  private readonly prove: Prove | undefined;
-  /** For so long after a call there is a connection at hand: the next call costs no proof. */
-  private readonly readyFor: Duration;
+  private readonly proving: Proving | undefined;
   private readonly proofs: ConnectionProofs;
   /** Those that have room, the one that was idle longest first: what it brings late has come by then, and is seen. */
   private readonly free: Connection[] = [];
@@ -55,8 +58,7 @@ export class Connections {
   constructor(target: ConnectionTarget, clock: Clock, proving?: Proving) {
     this.target = { ...target, steps: new StepRecord(clock, proving?.onStepFault ?? ignore) };
     this.clock = clock;
-    this.prove = proving?.prove;
-    this.readyFor = proving?.every ?? 0;
+    this.proving = proving;
     this.proofs = new ConnectionProofs(clock, proving?.every ?? Infinity, {
       openBeside: (connection) => this.openBeside(connection),
       keep: (connection) => this.standBy(connection),
@@ -193,13 +195,13 @@ export class Connections {
   /** A connection in doubt on which the node has now given its info, as it was asked. */
   private async askFirst(opening: Opening): Promise<Connection | undefined> {
     const { steps } = this.target;
-    if (!steps.isDoubtful || steps.isDistrusted || this.prove === undefined) return undefined;
+    if (!steps.isDoubtful || steps.isDistrusted || this.proving === undefined) return undefined;
     const connection = this.free.find((each) => each.room > 0 && !this.isLast(each) && this.proofs.hold(each));
     if (connection === undefined) return undefined;
     this.use(connection);
     opening.isConnected = true;
     try {
-      await this.prove(connection);
+      await this.proving.prove(connection);
       connection.confirm();
     } catch {
       this.discard(connection);
@@ -212,10 +214,10 @@ export class Connections {
 
   private async openProved(opening: Opening): Promise<Connection> {
     const connection = await this.connect(opening);
-    if (this.prove === undefined) this.proofs.admit(connection, this.clock.now());
+    if (this.proving === undefined) this.proofs.admit(connection, this.clock.now());
     else {
       await this.proofs.vouchFor(connection);
-      if (!connection.isProved && connection.isOpen) await this.proofs.ask(connection, this.prove);
+      if (!connection.isProved && connection.isOpen) await this.proofs.ask(connection, this.proving.prove);
     }
     return connection;
   }
@@ -228,9 +230,8 @@ export class Connections {
     const connection = isHttp2
       ? await Http2Connection.open(socket, target, clock, onClose)
       : new Http1Connection(socket, target, clock, onClose);
-    this.protocol = connection.protocol;
+    this.last = { protocol: connection.protocol, certificateEnd: connection.certificateEnd };
     if (isHttp2) clock.after(MOST_IDLE, () => this.endIdle(connection));
-    this.certificateEnd = connection.certificateEnd;
     // What the other connections have heard by now has to be known before they vouch for this one.
     await new Promise((resolve) => setImmediate(resolve));
     opening.isConnected = true;
@@ -261,9 +262,11 @@ export class Connections {
   private endIdle(connection: Connection): void {
     if (!connection.isOpen) return;
     const now = this.clock.now();
+    // For as long after a call there is a connection at hand: the next call costs no proof.
+    const readyFor = this.proving?.every ?? 0;
     const left = connection.inFlight > 0 ? MOST_IDLE : this.lastTakenAt + MOST_IDLE - now;
     if (left > 0) this.clock.after(left, () => this.endIdle(connection));
-    else if (now < this.lastTakenAt + this.readyFor && this.proofs.hold(connection)) void this.replace(connection);
+    else if (now < this.lastTakenAt + readyFor && this.proofs.hold(connection)) void this.replace(connection);
     else connection.close();
   }
 
@@ -290,7 +293,7 @@ export class Connections {
 
   /** It stays, to vouch for others: what breaks those, which a client can bring about, costs no proof. */
   private isLast(connection: Connection): boolean {
-    return connection.protocol === "http/1.1" && this.free.length === 1 && this.prove !== undefined;
+    return connection.protocol === "http/1.1" && this.free.length === 1 && this.proving !== undefined;
   }
 
   private use(connection: Connection): Connection {
