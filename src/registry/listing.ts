@@ -29,8 +29,10 @@ export class Listing {
 
   /** The first page. @throws GatewayError 429, 502, 503 or 504 when the registry does not give it */
   async first(request: MetadataRequest): Promise<FoundPage> {
-    const { choice, answer } = await this.registry.listingSizes.negotiate(this.admin, PAGE_SIZES, (pageSize) =>
-      this.get({ pageSize, pageToken: undefined }, request),
+    const { choice, answer } = await this.registry.negotiations.listingSize.negotiate(
+      this.admin,
+      PAGE_SIZES,
+      (pageSize) => this.get({ pageSize, pageToken: undefined }, request),
     );
     return this.found({ pageSize: choice, pageToken: undefined }, answer);
   }
@@ -55,8 +57,8 @@ export class Listing {
     const [only, another] = candidates;
     if (only === undefined) return undefined;
     if (another === undefined) return { found: await this.at(only.address, request), next: only };
-    const { overlaps } = this.registry;
-    const { choice, answer } = await overlaps.negotiate(this.admin, candidates, ({ address }) => {
+    const { overlap } = this.registry.negotiations;
+    const { choice, answer } = await overlap.negotiate(this.admin, candidates, ({ address }) => {
       this.issue(before, address);
       return this.get(address, request);
     });

@@ -78,11 +78,11 @@ export class MetadataResource implements Resource {
     const pagination = this.isPage ? this.registry.chains.paginationOf(this.chain()) : undefined;
     const ask = (size: number | undefined) => this.callWith(size, request, pagination);
     if (defaultPageSize === undefined) return ask(pageSize);
-    const { defaultSizes } = this.registry;
+    const { defaultSize } = this.registry.negotiations;
     const subject = `${defaultPageSize} ${this.admin}`;
     // A token that is no good is refused at every size.
-    const mayBeSize = () => pageToken === undefined || !defaultSizes.isSettled(subject);
-    const found = await defaultSizes.negotiate(subject, pageSizesFrom(defaultPageSize), ask, mayBeSize);
+    const mayBeSize = () => pageToken === undefined || !defaultSize.isSettled(subject);
+    const found = await defaultSize.negotiate(subject, pageSizesFrom(defaultPageSize), ask, mayBeSize);
     return found.answer;
   }
 

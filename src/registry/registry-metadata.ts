@@ -46,6 +46,15 @@ export interface MetadataRequest {
   readonly signal?: AbortSignalLike | undefined;
 }
 
+/** What has to be found out about the pages of a registry. */
+interface Negotiations {
+  /** The size that pages are asked for in where the client names none; by that size and the admin. */
+  readonly defaultSize: PageSizeNegotiation;
+  /** The size that {@link Listing} asks for, and how its pages overlap; by admin. */
+  readonly listingSize: PageSizeNegotiation;
+  readonly overlap: PageSizeNegotiation;
+}
+
 /** An age no entry reaches: a request that names one takes what is fresh, but nothing stale (RFC 9111 §5.2.1.1). */
 const FRESH = { "cache-control": "max-age=31536000" };
 
@@ -62,11 +71,7 @@ export class RegistryMetadata {
   readonly admit: () => void;
   readonly pages: ListedPages;
   readonly chains = new PageChains();
-  /** Of the size that pages are asked for in where the client names none; by that size and the admin. */
-  readonly defaultSizes: PageSizeNegotiation;
-  /** Of the size that {@link Listing} asks for, and of how its pages overlap; by admin. */
-  readonly listingSizes: PageSizeNegotiation;
-  readonly overlaps: PageSizeNegotiation;
+  readonly negotiations: Negotiations;
   readonly extraPathPolicy: CachePolicy;
   private readonly policies: Readonly<Record<Requester, Readonly<Record<CachedOperation, CachePolicy>>>>;
 
@@ -78,9 +83,11 @@ export class RegistryMetadata {
     this.pages = pages;
     this.trace = trace;
     this.admit = admit;
-    this.defaultSizes = new PageSizeNegotiation(coordinator.facts, "default-page-size");
-    this.listingSizes = new PageSizeNegotiation(coordinator.facts, "page-size");
-    this.overlaps = new PageSizeNegotiation(coordinator.facts, "page-overlap");
+    this.negotiations = {
+      defaultSize: new PageSizeNegotiation(coordinator.facts, "default-page-size"),
+      listingSize: new PageSizeNegotiation(coordinator.facts, "page-size"),
+      overlap: new PageSizeNegotiation(coordinator.facts, "page-overlap"),
+    };
     this.extraPathPolicy = extraPathPolicyOf(upstream);
     this.policies = { client: policiesOf(upstream, {}), background: policiesOf(upstream, FOLLOWED) };
   }
