@@ -71,7 +71,7 @@ const TRANSFERS_PER_SECOND = 2;
 const HOLDINGS = 4;
 const REQUEST_TIMEOUT = 10_000;
 const MOST_RUNNING = 3_000;
-const MOST_TOLD = 200;
+const MOST_TOLD = 40;
 const AGENTS = [
   { "user-agent": "node", accept: "*/*", "accept-language": "*", "sec-fetch-mode": "cors" },
   { "user-agent": "axios/1.7.9", accept: "application/json, text/plain, */*" },
