@@ -1,7 +1,8 @@
 import { jsonAnswer, textAnswer, type Answer } from "./answer.ts";
 
 /** Whose errors and whose context shapes a sample registry speaks: the two families in the field differ in both. */
-export type ErrorStyle = "splice" | "utility";
+export const ERROR_STYLES = ["splice", "utility"] as const;
+export type ErrorStyle = (typeof ERROR_STYLES)[number];
 
 /** The registry's refusals in its own words. */
 export interface Refusals {

@@ -55,6 +55,10 @@ export function sampleInstruments(count: number, seed: number, apis: Record<stri
 
 const API = "splice-api-token";
 
+/** Of the standard: both versions, or the first alone. */
+export const VERSIONS = ["v2", "v1"] as const;
+export type Version = (typeof VERSIONS)[number];
+
 /** The APIs that every sample registry serves, with the minor version that clients look for. */
 const VERSION_1 = {
   [`${API}-metadata-v1`]: 1,
@@ -70,6 +74,6 @@ const VERSION_2 = {
 };
 
 /** `supportedApis` of the info and of each generated instrument: exactly what is served. */
-export function supportedApis(supportsV2: boolean): Record<string, number> {
-  return supportsV2 ? { ...VERSION_1, ...VERSION_2 } : { ...VERSION_1 };
+export function supportedApis(version: Version): Record<string, number> {
+  return version === "v2" ? { ...VERSION_1, ...VERSION_2 } : { ...VERSION_1 };
 }

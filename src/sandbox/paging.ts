@@ -5,7 +5,8 @@ import type { Instrument } from "./instrument.ts";
  * How a registry pages: tokens that are the last id of the page, tokens that are an index into the id-sorted list, or
  * no paging at all.
  */
-export type PageStyle = "keyset" | "index" | "ignores-paging";
+export const PAGE_STYLES = ["keyset", "index", "ignored"] as const;
+export type PageStyle = (typeof PAGE_STYLES)[number];
 
 /** The largest page and what becomes of a request for more. */
 export interface MaxPageSize {
@@ -14,9 +15,9 @@ export interface MaxPageSize {
 }
 
 export interface Paging {
-  style: PageStyle;
-  defaultSize: number;
-  maxSize: MaxPageSize;
+  readonly paging: PageStyle;
+  readonly defaultPageSize: number;
+  readonly maxPageSize: MaxPageSize;
 }
 
 export interface Page {
@@ -30,13 +31,13 @@ export interface PagingRefusal {
   refusal: string;
 }
 
-function readPageSize(text: string | null, paging: Paging): number | PagingRefusal {
-  if (text === null) return paging.defaultSize;
+function readPageSize(text: string | null, { defaultPageSize, maxPageSize }: Paging): number | PagingRefusal {
+  if (text === null) return defaultPageSize;
   const size = Number(text);
   if (!/^\d+$/.test(text) || size < 1) return { refusal: "pageSize must be a positive integer" };
-  if (size <= paging.maxSize.limit) return size;
-  if (paging.maxSize.beyond === "clamp") return paging.maxSize.limit;
-  return { refusal: `pageSize cannot be greater than ${paging.maxSize.limit}` };
+  if (size <= maxPageSize.limit) return size;
+  if (maxPageSize.beyond === "clamp") return maxPageSize.limit;
+  return { refusal: `pageSize cannot be greater than ${maxPageSize.limit}` };
 }
 
 function firstAfter(instruments: readonly Instrument[], id: string): number {
@@ -52,15 +53,16 @@ function readStart(token: string | null, style: "keyset" | "index", catalogue: C
 }
 
 /** The page that `query` asks for, or what the registry has against it. */
-export function selectPage(catalogue: Catalogue, query: URLSearchParams, paging: Paging): Page | PagingRefusal {
+export function selectPage(catalogue: Catalogue, query: URLSearchParams, rules: Paging): Page | PagingRefusal {
   const all = catalogue.list();
-  if (paging.style === "ignores-paging") return { instruments: all, nextPageToken: undefined };
-  const size = readPageSize(query.get("pageSize"), paging);
+  const { paging } = rules;
+  if (paging === "ignored") return { instruments: all, nextPageToken: undefined };
+  const size = readPageSize(query.get("pageSize"), rules);
   if (typeof size === "object") return size;
-  const start = readStart(query.get("pageToken"), paging.style, catalogue);
+  const start = readStart(query.get("pageToken"), paging, catalogue);
   if (typeof start === "object") return start;
   const end = Math.min(start + size, all.length);
   const instruments = all.slice(start, end);
   if (end === all.length) return { instruments, nextPageToken: undefined };
-  return { instruments, nextPageToken: paging.style === "keyset" ? instruments.at(-1)!.id : String(end) };
+  return { instruments, nextPageToken: paging === "keyset" ? instruments.at(-1)!.id : String(end) };
 }

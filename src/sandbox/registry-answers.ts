@@ -3,30 +3,41 @@ import { htmlAnswer, jsonAnswer, type Answer } from "./answer.ts";
 import { ContextBodies } from "./bodies.ts";
 import type { Call } from "./call-log.ts";
 import type { Catalogue } from "./catalogue.ts";
-import { REFUSALS, type ErrorStyle } from "./error-style.ts";
-import { supportedApis } from "./instrument.ts";
-import { selectPage, type Paging } from "./paging.ts";
+import { type ErrorStyle, REFUSALS } from "./error-style.ts";
+import { supportedApis, type Version } from "./instrument.ts";
+import { type PageStyle, type Paging, selectPage } from "./paging.ts";
 import { type CheckedBody, checkBody } from "./request-check.ts";
 import type { Route } from "./route.ts";
 import { refuseArguments } from "./strict-arguments.ts";
 
-/** What a registry's answers depend on. */
-export interface RegistryFacts {
-  admin: string;
-  seed: number;
-  style: ErrorStyle;
-  catalogue: Catalogue;
-  paging: Paging;
-  /** Whether the admin in a body is looked at. */
-  checksBodyAdmin: boolean;
-  supportsV2: boolean;
-  /** A path that it does not have is 404 in its own words, or as the web page of a framework. */
-  unknownPaths: "own" | "html";
-  contracts: (id: string) => boolean;
-  /** Whether factory calls must name instruments that it has, and say what is transferred. */
-  isStrict: boolean;
-  /** The round that is open now. */
-  round: () => number;
+export const UNKNOWN_PATHS = ["own", "html"] as const;
+
+/** What a registry's answers depend on, besides its instruments. */
+export interface AnswerOptions extends Paging {
+  /** The party id it is the registry of. */
+  readonly admin: string;
+  /** All generated data and all drawn faults depend on it; by default on the admin. */
+  readonly seed: number;
+  /** `v1`: it has no path of version 2. By default `v2`: both versions, and an echo on every draft path. */
+  readonly version: Version;
+  /** `keyset`, the default: a page's token is its last id; `index`: a place in the list; `ignored`: one page with all. */
+  readonly paging: PageStyle;
+  /** Whose errors and contexts it speaks, of the two families in the field; by default `splice`. */
+  readonly style: ErrorStyle;
+  /** The 404 of a path that it does not have: in its own words, the default, or as the web page of a framework. */
+  readonly unknownPaths: (typeof UNKNOWN_PATHS)[number];
+  /** Refuses factory calls that name an instrument which it does not have, and those that transfer nothing. */
+  readonly strict: boolean;
+  /** By default true. Else it gives a plausible 200 to a factory request that names another admin, as one big registry does. */
+  readonly checksBodyAdmin: boolean;
+  /** Which contract ids it knows; by default every one. See `ownContracts` for one that knows its own only. */
+  readonly contracts: (id: string) => boolean;
+  /** The round that is open now, of which its contexts are; by default 0. */
+  readonly round: () => number;
+}
+
+interface RegistryFacts extends AnswerOptions {
+  readonly catalogue: Catalogue;
 }
 
 /** What a batch may hold: the standard asks for 25 legs and 50 allocations at least. */
@@ -55,7 +66,7 @@ export class RegistryAnswers {
     if (route.method !== undefined && route.method !== method) return refusals.wrongMethod(route.method);
     switch (route.subject) {
       case "info":
-        return jsonAnswer(200, { adminId: admin, supportedApis: supportedApis(this.facts.supportsV2) });
+        return jsonAnswer(200, { adminId: admin, supportedApis: supportedApis(this.facts.version) });
       case "instruments":
         return this.page(call.url);
       case "instrument": {
@@ -77,10 +88,10 @@ export class RegistryAnswers {
 
   private page(url: string): Answer {
     const { catalogue, paging, style } = this.facts;
-    const page = selectPage(catalogue, new URL(url, "http://registry").searchParams, paging);
+    const page = selectPage(catalogue, new URL(url, "http://registry").searchParams, this.facts);
     if ("refusal" in page) return jsonAnswer(400, { error: page.refusal });
     // One family says null where there is no further page, the other nothing.
-    const isNull = page.nextPageToken === undefined && style === "splice" && paging.style !== "ignores-paging";
+    const isNull = page.nextPageToken === undefined && style === "splice" && paging !== "ignored";
     return jsonAnswer(200, { ...page, ...(isNull ? { nextPageToken: null } : {}) });
   }
 
@@ -88,7 +99,7 @@ export class RegistryAnswers {
     const result = checkBody(call, this.bodyRules(this.facts.checksBodyAdmin ? admin : undefined), true);
     if ("refused" in result) return result.refused;
     const { choiceArguments, excludeDebugFields } = result.checked;
-    const refused = this.facts.isStrict ? this.refuse(route, choiceArguments) : undefined;
+    const refused = this.facts.strict ? this.refuse(route, choiceArguments) : undefined;
     if (refused !== undefined) return refused;
     if (route.subject === "settlement-factory") return this.settlement(result.checked);
     return jsonAnswer(

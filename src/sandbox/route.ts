@@ -1,5 +1,6 @@
 import { type EndpointMatch, isOfVersion2, matchEndpoint } from "../spec/endpoints.ts";
 import type { CachedOperation, EndpointName, Operation } from "../spec/operations.ts";
+import type { Version } from "./instrument.ts";
 
 /** What a path asks of the registry, whatever the version in it. */
 type Subject =
@@ -54,11 +55,12 @@ function decodeSegment(segment: string): string | undefined {
   }
 }
 
-/** Reads `path` (without query, relative to the base URL); with `v2` false, nothing but version 1 exists. */
-export function readRoute(path: string, v2: boolean): Route {
+/** Reads `path` (without query, relative to the base URL); with version `v1`, nothing of the second exists. */
+export function readRoute(path: string, version: Version): Route {
+  const isV2 = version === "v2";
   const segments = path.startsWith("/registry/") ? path.slice("/registry/".length).split("/").map(decodeSegment) : [];
   const found: EndpointMatch = segments.includes(undefined) ? { match: "other" } : matchEndpoint(segments as string[]);
-  if (found.match === "endpoint" && (v2 || !isOfVersion2(found.endpoint.operation))) {
+  if (found.match === "endpoint" && (isV2 || !isOfVersion2(found.endpoint.operation))) {
     const { endpoint } = found;
     const [id, choice] = [found.id ?? "", endpoint.segments.at(-1)!];
     const { operation } = endpoint;
@@ -66,6 +68,6 @@ export function readRoute(path: string, v2: boolean): Route {
       ? { operation, subject: endpoint.operation, id, choice, method: "GET" }
       : { operation, subject: SUBJECTS[endpoint.operation], id, choice, method: "POST" };
   }
-  const isDraft = v2 && path.startsWith("/registry/") && !path.startsWith("/registry/metadata/v1/");
+  const isDraft = isV2 && path.startsWith("/registry/") && !path.startsWith("/registry/metadata/v1/");
   return { operation: "pass_through", subject: isDraft ? "draft" : "nothing", id: "", choice: "", method: undefined };
 }

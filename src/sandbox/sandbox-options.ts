@@ -2,15 +2,19 @@ import { readFileSync } from "node:fs";
 import { type Clock, type Duration, systemClock } from "../clock.ts";
 import { OPERATIONS } from "../spec/operations.ts";
 import { parseDuration } from "../units.ts";
+import { ERROR_STYLES } from "./error-style.ts";
 import { type CallFault, FAULT_NAMES, faultNamed, type FaultScope } from "./faults.ts";
-import type { Instrument } from "./instrument.ts";
+import { type Instrument, VERSIONS } from "./instrument.ts";
 import { type Lie, LIES } from "./lies.ts";
-import type { PageStyle } from "./paging.ts";
+import { PAGE_STYLES } from "./paging.ts";
 import { mulberry32 } from "./random.ts";
+import { type AnswerOptions, UNKNOWN_PATHS } from "./registry-answers.ts";
 import type { SampleRegistryOptions } from "./registry.ts";
 
 /** A sandbox; each option has the same meaning on the command line. */
-export interface SandboxOptions {
+export interface SandboxOptions extends Partial<
+  Pick<AnswerOptions, "paging" | "strict" | "style" | "unknownPaths" | "version">
+> {
   /** The party id that its info names; by default `sandbox::1220…`. All generated data depends on it. */
   readonly admin?: string;
   /** Address to listen on; by default 127.0.0.1. */
@@ -25,16 +29,6 @@ export interface SandboxOptions {
   readonly faults?: readonly string[];
   /** How long each answer takes: milliseconds, or a text such as `400ms`. */
   readonly latency?: number | string;
-  /** Refuses factory calls that name an instrument which it does not have, and those that transfer nothing. */
-  readonly strict?: boolean;
-  /** `v1`: it has no path of version 2. By default `v2`: both versions. */
-  readonly version?: "v1" | "v2";
-  /** `keyset`, the default: a page's token is its last id; `index`: a place in the list; `ignored`: one page with all. */
-  readonly paging?: "keyset" | "index" | "ignored";
-  /** Whose errors and contexts it speaks, of the two families in the field; by default `splice`. */
-  readonly style?: "splice" | "utility";
-  /** The 404 of a path that it does not have: in its own words, the default, or as a web page. */
-  readonly unknownPaths?: "own" | "html";
   /** How many nodes of the registry run, 1 by default; all on free ports, or from `port` on. */
   readonly nodes?: number | string;
   /** Which of them lie, the last: `always`, `blob:3` (three of them). All others are honest and say the same. */
@@ -67,32 +61,26 @@ const SLOW: Duration = 2_000;
 /** Instruments on a page of a node that cuts pages in its own way. */
 const CUT = 10;
 
-const PAGING: Readonly<Record<string, PageStyle>> = {
-  keyset: "keyset",
-  index: "index",
-  ignored: "ignores-paging",
-};
-
 /** What all nodes have in common. */
 function registryOptions(options: SandboxOptions): SampleRegistryOptions {
-  const { admin = SANDBOX_ADMIN, host, port, contracts, strict = false } = options;
-  const known = contracts === undefined ? undefined : new Set(contracts);
+  const { admin = SANDBOX_ADMIN, host = "127.0.0.1", port = 0, contracts, strict = false } = options;
+  const known = contracts && new Set(contracts);
   return {
     admin,
     clock: systemClock(),
-    ...(host === undefined ? {} : { host }),
-    ...(port === undefined ? {} : { port }),
+    host,
+    port,
     instruments: readInstruments(options.instruments ?? 60),
-    pageStyle: PAGING[choose("paging", options.paging, ["keyset", "index", "ignored"])]!,
+    strict,
     latency: readDuration("latency", options.latency ?? 0, "400ms or 2s"),
-    errorStyle: choose("style", options.style, ["splice", "utility"]),
-    supportsV2: choose("version", options.version, ["v2", "v1"]) === "v2",
-    unknownPaths: choose("unknownPaths", options.unknownPaths, ["own", "html"]),
-    ...(known === undefined ? {} : { contracts: (id: string) => known.has(id) }),
+    paging: choose("paging", options, PAGE_STYLES),
+    style: choose("style", options, ERROR_STYLES),
+    version: choose("version", options, VERSIONS),
+    unknownPaths: choose("unknownPaths", options, UNKNOWN_PATHS),
+    contracts: (id) => known?.has(id) ?? true,
     etags: true,
     givesFaults: true,
     isControlled: true,
-    isStrict: strict,
     allowsBrowsers: true,
   };
 }
@@ -125,9 +113,9 @@ export function nodeOptions(options: SandboxOptions): readonly NodeOptions[] {
       // Where nothing rolls over, it is still in the round before the first.
       round: lie === "late" ? () => round() - 1 : round,
       liar,
+      ...(lie === "slow" ? { latency: SLOW + (latency as Duration) } : {}),
+      ...(lie === "cuts" ? { defaultPageSize: CUT, maxPageSize: { limit: CUT, beyond: "clamp" } } : {}),
     };
-    if (lie === "slow") node.latency = SLOW + (latency as Duration);
-    if (lie === "cuts") Object.assign(node, { defaultPageSize: CUT, maxPageSize: { limit: CUT, beyond: "clamp" } });
     return { lie, registry: node };
   });
 }
@@ -211,10 +199,10 @@ function readDuration(option: "latency" | "rollOver", value: number | string, ex
 /** One of `choices`; the first where the option is not given. */
 function choose<Choice extends string>(
   option: keyof SandboxOptions,
-  value: unknown,
+  options: SandboxOptions,
   choices: readonly Choice[],
 ): Choice {
-  const choice = choices.find((each) => each === (value ?? choices[0]));
+  const choice = choices.find((each) => each === (options[option] ?? choices[0]));
   if (choice === undefined) throw new SandboxOptionError(option, `takes ${choices.join(" or ")}`);
   return choice;
 }

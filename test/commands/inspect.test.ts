@@ -34,8 +34,8 @@ function lineOf({ severity, about, text }: Finding): string {
 }
 
 test("of a registry without fault nothing is worse than a note, in fewer than 50 requests", async () => {
-  for (const errorStyle of STYLES) {
-    const registry = await startRegistry({ errorStyle });
+  for (const style of STYLES) {
+    const registry = await startRegistry({ style });
     const lines = await inspected(registry);
     expect(lines.filter((line) => /^(warning|error)/.test(line))).toEqual([]);
     expect(lines).toEqual(
@@ -61,7 +61,7 @@ const bond = (id: string, other = {}) => ({ id, name: id, symbol: "B", decimals:
 type Scripted = ReturnType<typeof json> | undefined;
 
 /** What is planted, and what is found. */
-describe.each(STYLES)("in a registry of the style %s", (errorStyle) => {
+describe.each(STYLES)("in a registry of the style %s", (style) => {
   test.each<[string, Partial<SampleRegistryOptions>, string]>([
     [
       "no pages of other origins",
@@ -79,7 +79,7 @@ describe.each(STYLES)("in a registry of the style %s", (errorStyle) => {
       { unknownPaths: "html" },
       'note errors: a path that there is not is 404, text/html, without {"error": text}',
     ],
-    ["sizes that are ignored", { pageStyle: "ignores-paging" }, "warning pagination: pageSize=1 is ignored: 60 come"],
+    ["sizes that are ignored", { paging: "ignored" }, "warning pagination: pageSize=1 is ignored: 60 come"],
     [
       "sizes that are refused",
       { maxPageSize: { limit: 100, beyond: "400" } },
@@ -91,7 +91,7 @@ describe.each(STYLES)("in a registry of the style %s", (errorStyle) => {
       "warning admin: the admin is no party id (name::1220 and 64 hex digits): wallets compare it with the ledger's",
     ],
   ])("%s", async (_what, options, line) => {
-    expect(await inspected(await startRegistry({ errorStyle, ...options }))).toContain(line);
+    expect(await inspected(await startRegistry({ style, ...options }))).toContain(line);
   });
 
   test.each<[string, (url: string) => Scripted, string]>([
@@ -159,7 +159,7 @@ describe.each(STYLES)("in a registry of the style %s", (errorStyle) => {
       "note rate limit: it says its limits in x-ratelimit-limit",
     ],
   ])("%s", async (_what, script, line) => {
-    const registry = await startRegistry({ errorStyle });
+    const registry = await startRegistry({ style });
     registry.script(({ url }) => script(url));
     expect(await inspected(registry)).toContain(line);
   });

@@ -245,7 +245,7 @@ test("a fresh catalogue does not hide what was received of an instrument since",
 });
 
 test("a fresh catalogue answers for single instruments without asking anybody", async () => {
-  const aggregate = await startAggregate({ amulet: {}, bonds: { instruments: 120, pageStyle: "index" } });
+  const aggregate = await startAggregate({ amulet: {}, bonds: { instruments: 120, paging: "index" } });
   await get(aggregate.url + REGISTRIES);
   for (const { calls } of Object.values(aggregate.registries)) calls.clear();
   const found = await get(`${aggregate.url}${LISTING}/AMULET-00007`);

@@ -18,9 +18,9 @@ function clientOf(baseUrl: string): TokenStandardClient {
 describe("the official client at the plain base URL", () => {
   test("lists all registries as one and fetches each instrument", async () => {
     const { url, registries } = await startAggregate({
-      amulet: { pageStyle: "keyset", instruments: instrumentsOf("AMULET", 40) },
-      bonds: { pageStyle: "index", instruments: instrumentsOf("BOND", 130) },
-      funds: { pageStyle: "ignores-paging", instruments: instrumentsOf("Fund/USD ü", 20) },
+      amulet: { paging: "keyset", instruments: instrumentsOf("AMULET", 40) },
+      bonds: { paging: "index", instruments: instrumentsOf("BOND", 130) },
+      funds: { paging: "ignored", instruments: instrumentsOf("Fund/USD ü", 20) },
     });
     const client = clientOf(url);
     const listed: { id: string }[] = [];

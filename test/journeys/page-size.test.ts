@@ -125,11 +125,11 @@ describe("a listing without pageSize", () => {
     expect((await get(url + LISTING)).json.instruments).toHaveLength(40);
   });
 
-  test.each(["keyset", "index"] as const)("leaves the merged listing whole: %s", async (pageStyle) => {
+  test.each(["keyset", "index"] as const)("leaves the merged listing whole: %s", async (paging) => {
     const { url } = await start(
       {
-        amulet: { instruments: instrumentsOf("A", 250), pageStyle, maxPageSize: { limit: 20, beyond: "400" } },
-        bonds: { instruments: instrumentsOf("B", 250), pageStyle },
+        amulet: { instruments: instrumentsOf("A", 250), paging, maxPageSize: { limit: 20, beyond: "400" } },
+        bonds: { instruments: instrumentsOf("B", 250), paging },
       },
       { pageSize: 1000, cache: { warmUp: true } },
     );

@@ -75,7 +75,7 @@ const storm = fc.array(
 test("with keyset tokens a walk sees every instrument that stayed exactly once, while others come and go", async () => {
   await fc.assert(
     fc.asyncProperty(storm, async (walks) => {
-      const registry = await startRegistry({ pageStyle: "keyset", instruments: 40 });
+      const registry = await startRegistry({ paging: "keyset", instruments: 40 });
       const clock = new ManualClock();
       const gateway = await startGateway({ upstreams: [{ name: "amulet", urls: [registry.url] }] }, { clock });
       const addedAt = new Map<string, number>();
@@ -104,7 +104,7 @@ test("with keyset tokens a walk sees every instrument that stayed exactly once, 
 test("with index tokens a walk between changes sees every instrument exactly once, whatever expires in it", async () => {
   await fc.assert(
     fc.asyncProperty(storm, async (walks) => {
-      const registry = await startRegistry({ pageStyle: "index", instruments: 40 });
+      const registry = await startRegistry({ paging: "index", instruments: 40 });
       const clock = new ManualClock();
       const gateway = await startGateway({ upstreams: [{ name: "amulet", urls: [registry.url] }] }, { clock });
       for (const { pageSize, steps } of walks) {
@@ -124,7 +124,7 @@ test("with index tokens a walk between changes sees every instrument exactly onc
 });
 
 test("a first page that lists other instruments makes the cached pages after it asked for anew", async () => {
-  const registry = await startRegistry({ pageStyle: "index", instruments: 20 });
+  const registry = await startRegistry({ paging: "index", instruments: 20 });
   const clock = new ManualClock();
   const ttl = { instruments: "20s" };
   const gateway = await startGateway(

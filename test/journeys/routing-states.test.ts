@@ -32,7 +32,7 @@ describe("before a sole upstream", () => {
   });
 
   test("an admin that is not its own is still unknown", async () => {
-    const registry = await startRegistry({ bodyAdminPolicy: "ignore" });
+    const registry = await startRegistry({ checksBodyAdmin: false });
     const { url } = await startGateway({ upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }] });
     const strange = encodeURIComponent(STRANGER);
     expect((await send(url, { path: `${PREFIX}/${strange}${INFO}` })).status).toBe(404);
@@ -115,7 +115,7 @@ describe("a node that has not proved its admin", () => {
   });
 
   test("that serves another admin than configured gets nothing ever", async () => {
-    const registry = await startRegistry({ admin: UTILITY_ADMIN, bodyAdminPolicy: "ignore" });
+    const registry = await startRegistry({ admin: UTILITY_ADMIN, checksBodyAdmin: false });
     const { url } = await startGateway({ upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }] });
     for (const request of [
       { path: `${PREFIX}/amulet${INFO}` },
@@ -160,7 +160,7 @@ describe("while an upstream has not told its admin", () => {
   });
 
   test("a body that contradicts its alias is refused as soon as it has", async () => {
-    const bonds = await startRegistry({ admin: UTILITY_ADMIN, bodyAdminPolicy: "ignore" });
+    const bonds = await startRegistry({ admin: UTILITY_ADMIN, checksBodyAdmin: false });
     const held = Promise.withResolvers<undefined>();
     bonds.script(({ operation }) => (operation === "info" ? held.promise : undefined));
     const { url } = await startGateway({ upstreams: [{ name: "bonds", urls: [bonds.url] }] });

@@ -201,7 +201,7 @@ describe("a wallet that prefers version 2 and falls back on 404", () => {
   });
 
   describe.each(["html", "own"] as const)("at registries without it, whose 404 is of the kind %s", (unknownPaths) => {
-    const running = useThreeRegistries({ registry: { supportsV2: false, unknownPaths } });
+    const running = useThreeRegistries({ registry: { version: "v1", unknownPaths } });
 
     test.each(REGISTRY_NAMES)("uses version 1, which is all that the info names: %s", async (name) => {
       const wallet = new Wallet(apiClient(running().registrar(name)));

@@ -15,7 +15,7 @@ describe("the day on which a registry is upgraded to version 2", () => {
   const startGateway = useGateways();
 
   test("clients see its new supportedApis as soon as its info and instruments are purged, and a line tells", async () => {
-    const registry = await startRegistry({ supportsV2: false });
+    const registry = await startRegistry({ version: "v1" });
     const { url, operations, lines } = await startGateway({
       cache: { ttl: { info: "1h", instruments: "10m", instrument: "10m" } },
       upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }],
@@ -45,7 +45,7 @@ describe("the day on which a registry is upgraded to version 2", () => {
       {
         upstream: "amulet",
         added: ["splice-api-token-transfer-instruction-v2 1"],
-        removed: Object.keys(supportedApis(false))
+        removed: Object.keys(supportedApis("v1"))
           .sort()
           .map((name) => `${name} 1`),
       },

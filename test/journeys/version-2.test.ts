@@ -56,7 +56,7 @@ describe("endpoints of version 2", () => {
 });
 
 describe("a registry that has no version 2", () => {
-  const running = useThreeRegistries({ registry: { supportsV2: false } });
+  const running = useThreeRegistries({ registry: { version: "v1" } });
 
   test.each([
     ["text", { kind: "status", status: 404, body: "nothing here", contentType: "text/plain" }, "nothing here"],

@@ -83,7 +83,7 @@ describe("a listing", () => {
   });
 
   test("by index is read with an overlap, so that an instrument that goes makes none be passed over", async () => {
-    const registry = await startRegistry({ instruments: instrumentsOf("A", 150), pageStyle: "index" });
+    const registry = await startRegistry({ instruments: instrumentsOf("A", 150), paging: "index" });
     const { catalogue } = registry;
     const remove = () => catalogue.remove(catalogue.list()[0]!.id);
     const [first, second] = await readAll(listingOf(registry), remove);
@@ -93,7 +93,7 @@ describe("a listing", () => {
   });
 
   test("by index is read without an overlap where the registry takes no token but its own", async () => {
-    const registry = await startRegistry({ instruments: instrumentsOf("A", 250), pageStyle: "index" });
+    const registry = await startRegistry({ instruments: instrumentsOf("A", 250), paging: "index" });
     registry.script(({ url }) => {
       const token = new URL(url, "http://x").searchParams.get("pageToken");
       const isOwn = token === null || Number(token) % 100 === 0;

@@ -18,13 +18,13 @@ function clientOf(registry: SampleRegistry): TokenStandardClient {
 }
 
 const REGISTRIES = [
-  { errorStyle: "splice", admin: DSO, sample: "amulet" },
-  { errorStyle: "utility", admin: UTILITY_ADMIN, sample: "utility" },
+  { style: "splice", admin: DSO, sample: "amulet" },
+  { style: "utility", admin: UTILITY_ADMIN, sample: "utility" },
 ] as const;
 
-describe.each(REGISTRIES)("the official client at a $errorStyle registry", ({ errorStyle, admin, sample }) => {
+describe.each(REGISTRIES)("the official client at a $style registry", ({ style, admin, sample }) => {
   test("completes all eleven endpoints", async () => {
-    const registry = await startRegistry({ errorStyle, admin, contracts: ownContracts(admin) });
+    const registry = await startRegistry({ style, admin, contracts: ownContracts(admin) });
     const client = clientOf(registry);
     const context = { excludeDebugFields: true };
 
@@ -69,7 +69,7 @@ describe.each(REGISTRIES)("the official client at a $errorStyle registry", ({ er
   });
 
   test("is told why in the words it will show", async () => {
-    const client = clientOf(await startRegistry({ errorStyle, admin, contracts: ownContracts(admin) }));
+    const client = clientOf(await startRegistry({ style, admin, contracts: ownContracts(admin) }));
     const path = { instrumentId: "DOES-NOT-EXIST" };
     const unknown = client.get("/registry/metadata/v1/instruments/{instrumentId}", { path });
     await expect(unknown).rejects.toEqual({ error: "No instrument with id DOES-NOT-EXIST found" });

@@ -27,21 +27,21 @@ async function walk(registry: SampleRegistry, pageSize?: number): Promise<string
   return pages;
 }
 
-const WALKS: { pageStyle: PageStyle; instruments: number; pageSize?: number; pages: number[] }[] = [
-  { pageStyle: "keyset", instruments: 60, pages: [25, 25, 10] },
-  { pageStyle: "keyset", instruments: 50, pages: [25, 25] },
-  { pageStyle: "keyset", instruments: 7, pageSize: 3, pages: [3, 3, 1] },
-  { pageStyle: "keyset", instruments: 0, pages: [0] },
-  { pageStyle: "index", instruments: 60, pages: [25, 25, 10] },
-  { pageStyle: "index", instruments: 7, pageSize: 1, pages: [1, 1, 1, 1, 1, 1, 1] },
-  { pageStyle: "ignores-paging", instruments: 60, pages: [60] },
-  { pageStyle: "ignores-paging", instruments: 60, pageSize: 5, pages: [60] },
+const WALKS: { paging: PageStyle; instruments: number; pageSize?: number; pages: number[] }[] = [
+  { paging: "keyset", instruments: 60, pages: [25, 25, 10] },
+  { paging: "keyset", instruments: 50, pages: [25, 25] },
+  { paging: "keyset", instruments: 7, pageSize: 3, pages: [3, 3, 1] },
+  { paging: "keyset", instruments: 0, pages: [0] },
+  { paging: "index", instruments: 60, pages: [25, 25, 10] },
+  { paging: "index", instruments: 7, pageSize: 1, pages: [1, 1, 1, 1, 1, 1, 1] },
+  { paging: "ignored", instruments: 60, pages: [60] },
+  { paging: "ignored", instruments: 60, pageSize: 5, pages: [60] },
 ];
 
 describe("a walk over the pages", () => {
-  test.each(WALKS)("lists every instrument once: $pageStyle, $instruments by $pageSize", async (walked) => {
-    const { pageStyle, instruments, pageSize, pages } = walked;
-    const registry = await startRegistry({ pageStyle, instruments });
+  test.each(WALKS)("lists every instrument once: $paging, $instruments by $pageSize", async (walked) => {
+    const { paging, instruments, pageSize, pages } = walked;
+    const registry = await startRegistry({ paging, instruments });
     const found = await walk(registry, pageSize);
     expect(found.map((page) => page.length)).toEqual(pages);
     const ids = found.flat();
@@ -60,23 +60,23 @@ describe("a walk over the pages", () => {
   test("ends with a null token in one family, with none in the other and where paging is ignored", async () => {
     const lastPage = async (options: Parameters<typeof startRegistry>[0]): Promise<unknown> =>
       parse(await ask(`${(await startRegistry({ instruments: 3, ...options })).url}${LIST}`));
-    expect(await lastPage({ errorStyle: "splice" })).toHaveProperty("nextPageToken", null);
-    expect(await lastPage({ errorStyle: "utility" })).not.toHaveProperty("nextPageToken");
-    expect(await lastPage({ pageStyle: "ignores-paging" })).not.toHaveProperty("nextPageToken");
+    expect(await lastPage({ style: "splice" })).toHaveProperty("nextPageToken", null);
+    expect(await lastPage({ style: "utility" })).not.toHaveProperty("nextPageToken");
+    expect(await lastPage({ paging: "ignored" })).not.toHaveProperty("nextPageToken");
   });
 });
 
 describe("the paging parameters", () => {
   test.each([
-    { pageStyle: "keyset", query: "pageSize=0", error: "pageSize must be a positive integer" },
-    { pageStyle: "keyset", query: "pageSize=-1", error: "pageSize must be a positive integer" },
-    { pageStyle: "keyset", query: "pageSize=ten", error: "pageSize must be a positive integer" },
-    { pageStyle: "keyset", query: "pageSize=1025", error: "pageSize cannot be greater than 1024" },
-    { pageStyle: "keyset", query: "pageToken=never-issued", error: "invalid pageToken" },
-    { pageStyle: "index", query: "pageToken=Amulet", error: "invalid pageToken" },
-    { pageStyle: "index", query: "pageToken=61", error: "invalid pageToken" },
-  ] as const)("are refused: $pageStyle $query", async ({ pageStyle, query, error }) => {
-    const registry = await startRegistry({ pageStyle });
+    { paging: "keyset", query: "pageSize=0", error: "pageSize must be a positive integer" },
+    { paging: "keyset", query: "pageSize=-1", error: "pageSize must be a positive integer" },
+    { paging: "keyset", query: "pageSize=ten", error: "pageSize must be a positive integer" },
+    { paging: "keyset", query: "pageSize=1025", error: "pageSize cannot be greater than 1024" },
+    { paging: "keyset", query: "pageToken=never-issued", error: "invalid pageToken" },
+    { paging: "index", query: "pageToken=Amulet", error: "invalid pageToken" },
+    { paging: "index", query: "pageToken=61", error: "invalid pageToken" },
+  ] as const)("are refused: $paging $query", async ({ paging, query, error }) => {
+    const registry = await startRegistry({ paging });
     const answer = await ask(`${registry.url}${LIST}?${query}`);
     expect(answer.status).toBe(400);
     expect(errorOf(answer)).toBe(error);

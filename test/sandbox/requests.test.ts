@@ -15,7 +15,7 @@ const ALLOCATION_V2 = "/registry/allocation-instruction/v2/allocation-factory";
 const CID = contractId(DSO, "any");
 const ACCEPT = `/registry/transfer-instruction/v1/${CID}/choice-contexts/accept`;
 const CANCEL = `/registry/allocations/v1/${CID}/choice-contexts/cancel`;
-const UTILITY: Partial<SampleRegistryOptions> = { errorStyle: "utility", admin: UTILITY_ADMIN };
+const UTILITY: Partial<SampleRegistryOptions> = { style: "utility", admin: UTILITY_ADMIN };
 
 function errorIn(sample: string): string {
   return (sampleJson(sample) as { error: string }).error;
@@ -119,7 +119,7 @@ describe("a request body", () => {
   });
 
   test("that names another admin gets a plausible answer where the registry does not look", async () => {
-    const { url } = await startRegistry({ bodyAdminPolicy: "ignore" });
+    const { url } = await startRegistry({ checksBodyAdmin: false });
     const answer = await ask(url + TRANSFER, { body: sampleText("04-transfer-factory.request.utility.json") });
     expect(answer.status).toBe(200);
     expect(parse(answer)).toHaveProperty("factoryId");
@@ -216,7 +216,7 @@ describe("a path", () => {
     for (const operation of ["transfer_factory_v2", "settlement_factory_v2", "allocation_withdraw_v2"] as const) {
       expect(live.calls.count(operation)).toBe(1);
     }
-    const old = await startRegistry({ ...UTILITY, supportsV2: false });
+    const old = await startRegistry({ ...UTILITY, version: "v1" });
     for (const path of [TRANSFER_V2, settlement, context, "/registry/draft/v9/x"]) {
       expect((await ask(old.url + path, { body })).status).toBe(404);
     }

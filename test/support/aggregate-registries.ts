@@ -88,8 +88,8 @@ export function useAggregates(): {
 export function tenRegistries(): RegistryOptions {
   const options = Array.from({ length: 10 }, (_, at) => {
     const name = `r${at}`;
-    const pageStyle = at % 2 === 0 ? ("keyset" as const) : ("index" as const);
-    return [name, { instruments: instrumentsOf(name.toUpperCase(), 1_000), pageStyle }] as const;
+    const paging = at % 2 === 0 ? ("keyset" as const) : ("index" as const);
+    return [name, { instruments: instrumentsOf(name.toUpperCase(), 1_000), paging }] as const;
   });
   return Object.fromEntries(options);
 }

@@ -26,11 +26,11 @@ export interface PaginationReport {
 }
 
 const KINDS: readonly (Partial<SampleRegistryOptions> & { readonly name: string })[] = [
-  { name: "keyset", pageStyle: "keyset", instruments: 140, maxPageSize: { limit: 60, beyond: "400" } },
-  { name: "index", pageStyle: "index", instruments: 140, maxPageSize: { limit: 30, beyond: "400" } },
-  { name: "unpaged", pageStyle: "ignores-paging", instruments: 50 },
-  { name: "slow", pageStyle: "keyset", instruments: 60, latency: 3 },
-  { name: "failing", pageStyle: "index", instruments: 120 },
+  { name: "keyset", paging: "keyset", instruments: 140, maxPageSize: { limit: 60, beyond: "400" } },
+  { name: "index", paging: "index", instruments: 140, maxPageSize: { limit: 30, beyond: "400" } },
+  { name: "unpaged", paging: "ignored", instruments: 50 },
+  { name: "slow", paging: "keyset", instruments: 60, latency: 3 },
+  { name: "failing", paging: "index", instruments: 120 },
 ];
 
 /** What one registry is, and what has stayed there so far. */

@@ -23,9 +23,9 @@ export const ADMINS: Readonly<Record<RegistryName, string>> = {
 
 /** They differ in all that registries differ in; one ignores the admin in a body, so that only routing protects it. */
 const BEHAVIOUR: Readonly<Record<RegistryName, Partial<SampleRegistryOptions>>> = {
-  amulet: { pageStyle: "keyset", errorStyle: "splice", instruments: 60 },
-  bonds: { pageStyle: "index", errorStyle: "utility", instruments: 105, bodyAdminPolicy: "ignore" },
-  funds: { pageStyle: "ignores-paging", errorStyle: "utility", instruments: 40, bodyAdminPolicy: "ignore" },
+  amulet: { paging: "keyset", style: "splice", instruments: 60 },
+  bonds: { paging: "index", style: "utility", instruments: 105, checksBodyAdmin: false },
+  funds: { paging: "ignored", style: "utility", instruments: 40, checksBodyAdmin: false },
 };
 
 export interface ThreeRegistries extends GatewayUnderTest {

@@ -65,7 +65,7 @@ describe("a change of supportedApis", () => {
   });
 
   test("is seen in the check of a connection, without any client that asks for the info", async () => {
-    const registry = await startRegistry({ supportsV2: false });
+    const registry = await startRegistry({ version: "v1" });
     const { upstream, observer } = openUpstream([registry], { admin: ADMIN });
     await upstream.call(acceptCall());
     registry.script(({ operation }) =>
@@ -75,7 +75,7 @@ describe("a change of supportedApis", () => {
     await registry.revive();
     await upstream.call(acceptCall());
     expect(observer.events.filter((event) => event.startsWith("apis"))).toEqual([
-      `apis amulet +new-v2 3 -${Object.keys(supportedApis(false))
+      `apis amulet +new-v2 3 -${Object.keys(supportedApis("v1"))
         .sort()
         .map((name) => `${name} 1`)
         .join()}`,
