@@ -1,11 +1,12 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Cursor, decodeCursor, encodeCursor, shortDigest } from "../../src/aggregate/cursor.ts";
+import { CODE_POINT } from "../support/code-point.ts";
 
 const position = fc.record({
   address: fc.record({
     pageSize: fc.option(fc.integer({ min: 1, max: 2 ** 31 - 1 }), { nil: undefined }),
-    pageToken: fc.option(fc.string({ unit: "binary", maxLength: 300 }), { nil: undefined }),
+    pageToken: fc.option(fc.string({ unit: CODE_POINT, maxLength: 300 }), { nil: undefined }),
   }),
   anchors: fc.array(fc.string().map(shortDigest), { maxLength: 4 }),
   mayBegin: fc.boolean(),

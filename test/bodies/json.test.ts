@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { elementSpans, keyTree, memberSpans, repeatedKey } from "../../src/json.ts";
+import { CODE_POINT } from "../support/code-point.ts";
 import { jsonText } from "../support/json-text.ts";
 import { runs } from "../support/thorough.ts";
 
@@ -10,7 +11,7 @@ const valuesAt = (text: string, key: string): unknown[] =>
 describe("positions in JSON text", () => {
   test("agree with JSON.parse on every member of every object", () => {
     fc.assert(
-      fc.property(jsonText(fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue())), ({ text, value }) => {
+      fc.property(jsonText(fc.dictionary(fc.string({ unit: CODE_POINT }), fc.jsonValue())), ({ text, value }) => {
         for (const [key, member] of Object.entries(value as Record<string, unknown>)) {
           expect(valuesAt(text, key)).toEqual([JSON.parse(JSON.stringify(member))]);
         }
@@ -87,7 +88,7 @@ describe("a key given twice", () => {
   });
 
   test("is found however it is written and whatever stands between", () => {
-    const key = fc.string({ unit: "binary", minLength: 1, maxLength: 8 });
+    const key = fc.string({ unit: CODE_POINT, minLength: 1, maxLength: 8 });
     const escaped = (text: string): string =>
       [...Array(text.length).keys()].map((i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`).join("");
     fc.assert(
