@@ -11,6 +11,7 @@ const THOROUGH = [
   "test/journeys/aggregate-cost.test.ts",
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
+  "test/journeys/clients.test.ts",
   "test/journeys/contexts.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",

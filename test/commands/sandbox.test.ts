@@ -1,7 +1,7 @@
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { FAULT_NAMES } from "../../src/sandbox/faults.ts";
-import { runHere, useCommands } from "../support/command.ts";
+import { Command, runHere, useCommands } from "../support/command.ts";
 import { testConfig } from "../support/gateway.ts";
 
 const run = useCommands();
@@ -9,8 +9,9 @@ const INFO = "/registry/metadata/v1/info";
 /** The admin of a sandbox that is not given one. */
 const ADMIN = `sandbox::1220${"13f1b3a8".repeat(8)}`;
 
-async function start(...args: string[]): Promise<string> {
-  const command = run(["sandbox", "--port", "0", ...args]);
+const start = (...args: string[]): Promise<string> => urlOf(run(["sandbox", "--port", "0", ...args]));
+
+async function urlOf(command: Command): Promise<string> {
   const [, url] = await command.printed(/base URL {2}(\S+)/);
   return url!;
 }
@@ -78,7 +79,7 @@ const TO = { owner: "bob::1220bb", provider: null, id: "" };
 const SIDE = { transferLegId: "0", side: "SenderSide", otherside: TO, amount: "2.0", instrumentId: "Amulet" };
 const NO_SUCH = "No instrument with id Nothing found";
 
-test.each<[string, string, object, number, string?]>([
+const STRICT: readonly [string, string, object, number, string?][] = [
   ["a transfer", "transfer-instruction/v1/transfer-factory", transferOf({ id: "Amulet" }), 200],
   [
     "a transfer of version 2",
@@ -109,13 +110,23 @@ test.each<[string, string, object, number, string?]>([
   ["a settlement", "allocation/v2/settlement-factory", { transferLegs: [SIDE], allocations: ["00aa"] }, 200],
   ["no legs", "allocation/v2/settlement-factory", { transferLegs: [], allocations: ["00aa"] }, 400, "transferLegs"],
   ["no allocations", "allocation/v2/settlement-factory", { transferLegs: [SIDE], allocations: [] }, 400, "allocations"],
-])("a strict sandbox answers %s as a registry does", async (_, path, choiceArguments, status, error) => {
-  const strict = await start("--strict");
-  const body = JSON.stringify({ choiceArguments });
-  const call = { method: "POST", headers: { "content-type": "application/json" }, body };
-  const answer = await fetch(`${strict}/registry/${path}`, call);
-  expect(answer.status).toBe(status);
-  if (error !== undefined) expect(((await answer.json()) as { error: string }).error).toContain(error);
+];
+
+describe("a strict sandbox answers as a registry does", () => {
+  let strict: Command;
+  beforeAll(() => void (strict = new Command(["sandbox", "--port", "0", "--strict"])));
+  afterAll(async () => {
+    strict.signal("SIGKILL");
+    await strict.ended;
+  });
+
+  test.each(STRICT)("%s", async (_, path, choiceArguments, status, error) => {
+    const body = JSON.stringify({ choiceArguments });
+    const call = { method: "POST", headers: { "content-type": "application/json" }, body };
+    const answer = await fetch(`${await urlOf(strict)}/registry/${path}`, call);
+    expect(answer.status).toBe(status);
+    if (error !== undefined) expect(((await answer.json()) as { error: string }).error).toContain(error);
+  });
 });
 
 function transferOf({ id = "Amulet", ...other }: { id?: string; [field: string]: unknown }): object {

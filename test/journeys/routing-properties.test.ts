@@ -111,7 +111,7 @@ test("a request reaches the one registry that all its places name, and otherwise
       expect(calledRegistries()).toEqual(isClear ? [only] : []);
       if (!isClear) expect(status).toBe(others.length > 0 ? 400 : 404);
     }),
-    { numRuns: runs(150, 1_000) },
+    { numRuns: runs(75, 1_000) },
   );
 });
 
@@ -157,6 +157,6 @@ test("whatever the URL, no registry gets a request whose path names another", as
         }
       },
     ),
-    { numRuns: runs(200, 1_500) },
+    { numRuns: runs(100, 1_500) },
   );
 });

@@ -165,7 +165,7 @@ describe("bodies of a hundred legs", () => {
   const running = useThreeRegistries({ upstreamKeys: { timeout: "1m", attemptTimeout: "1m" } });
 
   // At night so many that all answers together are larger than what bodies of requests may take.
-  const AT_ONCE = runs(3, 20);
+  const AT_ONCE = runs(2, 20);
 
   test(`go through with default limits, ${AT_ONCE} at once`, async () => {
     const leg = { transferLegId: "leg", sender: { owner: ADMINS.amulet, id: "x".repeat(4_000) }, amount: "1.0" };
