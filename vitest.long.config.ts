@@ -6,27 +6,27 @@ const THOROUGH = [
   "test/aggregate/merged-listing.test.ts",
   "test/bodies/json.test.ts",
   "test/clients/api-key.test.ts",
-  "test/discovery/pin-file.test.ts",
   "test/journeys/addressing.test.ts",
-  "test/journeys/aggregate-cost.test.ts",
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
   "test/journeys/clients.test.ts",
-  "test/journeys/contexts.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",
   "test/journeys/routing-corpus.test.ts",
   "test/journeys/routing-properties.test.ts",
   "test/journeys/typed-client.test.ts",
   "test/journeys/version-2.test.ts",
-  "test/journeys/whom-to-believe.test.ts",
   "test/long/push-alone/process-reload.test.ts",
+  "test/long/push/aggregate-cost.test.ts",
+  "test/long/push/contexts.test.ts",
   "test/long/push/hostile-json.test.ts",
+  "test/long/push/log-output.test.ts",
   "test/long/push/lying-nodes.test.ts",
+  "test/long/push/one-client.test.ts",
+  "test/long/push/pin-file.test.ts",
+  "test/long/push/redis-forms.test.ts",
   "test/long/push/stray-answers.test.ts",
-  "test/observe/log-output.test.ts",
-  "test/sharing/redis-forms.test.ts",
-  "test/upstream/one-client.test.ts",
+  "test/long/push/whom-to-believe.test.ts",
 ];
 
 /** Beside what all have: the package, with the console and the viewer. */
@@ -47,7 +47,15 @@ export default defineConfig({
       // Most of these wait: for a browser, for Redis to notice, for Prometheus to read twice.
       {
         extends: true,
-        test: { name: "push", include: ["test/long/push/*.test.ts"], globalSetup: BUILD, maxWorkers: 2 },
+        test: {
+          name: "push",
+          include: ["test/long/push/*.test.ts"],
+          globalSetup: BUILD,
+          maxWorkers: 2,
+          // As in vitest.config.ts: the sources are loaded once, by Node.
+          isolate: false,
+          experimental: { viteModuleRunner: false, nodeLoader: false },
+        },
       },
       // These measure time or memory, or exhaust something: one file after the other.
       { extends: true, test: { name: "push-alone", include: ["test/long/push-alone/*.test.ts"], ...alone(1) } },

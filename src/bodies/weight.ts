@@ -1,6 +1,6 @@
 import { BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from "../json.ts";
 
-/** Bytes of heap that the parts of a parsed text take, at the most: see the cases of `test/bodies/weight.test.ts`. */
+/** Bytes of heap that the parts of a parsed text take, at the most: see the cases of `test/long/push/weight.test.ts`. */
 const CONTAINER = 64;
 const KEY = 128;
 const VALUE = 16;

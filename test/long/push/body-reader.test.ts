@@ -1,6 +1,6 @@
 import { onTestFinished, describe, expect, test } from "vitest";
-import { BodyReader, TooCostly } from "../../src/bodies/body-reader.ts";
-import { ManualClock } from "../support/manual-clock.ts";
+import { BodyReader, TooCostly } from "../../../src/bodies/body-reader.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
 
 const MIB = 2 ** 20;
 

@@ -4,18 +4,18 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { useSampleRegistries } from "../support/sample-registries.ts";
-import { DSO, pemFile, UTILITY_ADMIN } from "../support/sample.ts";
-import { startRedis } from "../support/redis.ts";
-import { type Command, type Outcome, runHere, useCommands } from "../support/command.ts";
-import { useTemporaryFolder } from "../support/temporary-folder.ts";
+import { useSampleRegistries } from "../../support/sample-registries.ts";
+import { DSO, pemFile, UTILITY_ADMIN } from "../../support/sample.ts";
+import { startRedis } from "../../support/redis.ts";
+import { type Command, type Outcome, runHere, useCommands } from "../../support/command.ts";
+import { useTemporaryFolder } from "../../support/temporary-folder.ts";
 
 const run = useCommands();
 const folder = useTemporaryFolder();
 const startRegistry = useSampleRegistries();
 
 const VERSION = (
-  JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }
+  JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string }
 ).version;
 
 const ANY_PORTS = "listen: { host: 127.0.0.1, port: 0 }\noperations: { host: 127.0.0.1, port: 0 }\n";

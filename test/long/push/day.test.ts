@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { noProxy } from "./contestants/no-proxy.ts";
-import { planDay, type Registry } from "./plan.ts";
-import { type DayResult, playDay } from "./play.ts";
-import { drawPictures, formatReport } from "./report.ts";
+import { noProxy } from "../../day/contestants/no-proxy.ts";
+import { planDay, type Registry } from "../../day/plan.ts";
+import { type DayResult, playDay } from "../../day/play.ts";
+import { drawPictures, formatReport } from "../../day/report.ts";
 import {
   type Answered,
   Judge,
@@ -13,7 +13,7 @@ import {
   requestBody,
   rightBody,
   versionAt,
-} from "./truth.ts";
+} from "../../day/truth.ts";
 
 const day = planDay(10, 8);
 const [first, , big] = day.registries as [Registry, Registry, Registry];

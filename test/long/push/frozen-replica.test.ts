@@ -1,11 +1,11 @@
 import { connect } from "node:net";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import type { AuditAnswer, PurgeAnswer, ReplicasAnswer, StatusAnswer } from "../../src/operations/answers.ts";
-import { GatewayProcess } from "../support/gateway-process.ts";
-import { startRedis } from "../support/redis.ts";
-import { until } from "../support/until.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
-import { DSO } from "../support/sample.ts";
+import type { AuditAnswer, PurgeAnswer, ReplicasAnswer, StatusAnswer } from "../../../src/operations/answers.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
+import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
+import { useSampleRegistries } from "../../support/sample-registries.ts";
+import { DSO } from "../../support/sample.ts";
 
 const startRegistry = useSampleRegistries();
 const closing: (() => Promise<unknown>)[] = [];

@@ -1,10 +1,10 @@
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
-import { shareOf } from "../support/thorough.ts";
-import { acceptCall, listCall, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";
+import type { SampleRegistry } from "../../../src/sandbox/registry.ts";
+import type { ScriptedAnswer } from "../../../src/sandbox/script.ts";
+import { shareOf } from "../../support/thorough.ts";
+import { acceptCall, listCall, openUpstream, startRegistry, streamedCall } from "../../support/upstream-registries.ts";
 
 /** What a registry may answer to a request that a client chose so that it fails. */
 const FAILURES: readonly (readonly [string, ScriptedAnswer])[] = [

@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { measureLoopTime } from "../support/loop-time.ts";
-import { useGateways } from "../support/gateways.ts";
-import { ownError } from "../support/own-error.ts";
-import { firstAnswer, sendAndHalfClose, sendRaw } from "../support/raw-connection.ts";
-import { send } from "../support/send.ts";
-import { useThreeRegistries } from "../support/three-registries.ts";
+import { measureLoopTime } from "../../support/loop-time.ts";
+import { useGateways } from "../../support/gateways.ts";
+import { ownError } from "../../support/own-error.ts";
+import { firstAnswer, sendAndHalfClose, sendRaw } from "../../support/raw-connection.ts";
+import { send } from "../../support/send.ts";
+import { useThreeRegistries } from "../../support/three-registries.ts";
 
 const running = useThreeRegistries({
   keys: { listen: { host: "127.0.0.1", port: 0, headersTimeout: "300ms", maxConnections: 8 } },

@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ERRORS } from "../../src/errors.ts";
-import { useGateways } from "../support/gateways.ts";
-import { DSO } from "../support/sample.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
-import { type SentRequest, send } from "../support/send.ts";
+import { ERRORS } from "../../../src/errors.ts";
+import { useGateways } from "../../support/gateways.ts";
+import { DSO } from "../../support/sample.ts";
+import { useSampleRegistries } from "../../support/sample-registries.ts";
+import { type SentRequest, send } from "../../support/send.ts";
 
-const page = readFileSync(join(import.meta.dirname, "../../docs/sandbox.md"), "utf8");
+const page = readFileSync(join(import.meta.dirname, "../../../docs/sandbox.md"), "utf8");
 const rows = [...page.slice(page.indexOf("<!-- provoke -->")).matchAll(/^\| (`[^|]+`) \| (.+) \|$/gm)].map(
   ([, codes, how]) => ({ codes: [...codes!.matchAll(/`([a-z_]+)`/g)].map(([, code]) => code!), how: how! }),
 );

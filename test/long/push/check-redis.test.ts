@@ -3,12 +3,12 @@ import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { afterEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
-import { checkRedis } from "../../src/commands/check-live.ts";
-import type { RedisConfig } from "../../src/config/schema.ts";
-import { startCluster } from "../support/redis-cluster.ts";
-import { startSentinel } from "../support/redis-sentinel.ts";
-import { startRedis, tlsFolder } from "../support/redis.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { checkRedis } from "../../../src/commands/check-live.ts";
+import type { RedisConfig } from "../../../src/config/schema.ts";
+import { startCluster } from "../../support/redis-cluster.ts";
+import { startSentinel } from "../../support/redis-sentinel.ts";
+import { startRedis, tlsFolder } from "../../support/redis.ts";
 
 const ending: (() => unknown)[] = [];
 afterEach(async () => {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { array, assert, asyncProperty, boolean, constantFrom, infiniteStream, integer, record } from "fast-check";
 import { afterEach, expect, test } from "vitest";
-import { clock, type Post, type Replica } from "../support/redis-replicas.ts";
-import { closeAll, isAcquainted, redisServer, replicaOn } from "../support/redis-scene.ts";
-import { type RedisServer } from "../support/redis.ts";
-import { until } from "../support/until.ts";
+import { clock, type Post, type Replica } from "../../support/redis-replicas.ts";
+import { closeAll, isAcquainted, redisServer, replicaOn } from "../../support/redis-scene.ts";
+import { type RedisServer } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 afterEach(closeAll);
 

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { Catalogue } from "../../src/aggregate/catalogue.ts";
-import { ListedPage, readPage } from "../../src/bodies/page.ts";
-import { localCoordinator } from "../../src/sharing/alone.ts";
-import type { WholeListing } from "../../src/registry/whole-listing.ts";
-import type { Upstream } from "../../src/upstream/upstream.ts";
-import { get, useAggregates } from "../support/aggregate-registries.ts";
-import { parseExposition } from "../support/exposition.ts";
-import { ManualClock } from "../support/manual-clock.ts";
+import { Catalogue } from "../../../src/aggregate/catalogue.ts";
+import { ListedPage, readPage } from "../../../src/bodies/page.ts";
+import { localCoordinator } from "../../../src/sharing/alone.ts";
+import type { WholeListing } from "../../../src/registry/whole-listing.ts";
+import type { Upstream } from "../../../src/upstream/upstream.ts";
+import { get, useAggregates } from "../../support/aggregate-registries.ts";
+import { parseExposition } from "../../support/exposition.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
 
 const { startAggregate } = useAggregates();
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { abortStorm, remainsOf } from "../support/abort-storm.ts";
-import { send } from "../support/send.ts";
-import { useThreeRegistries } from "../support/three-registries.ts";
+import { abortStorm, remainsOf } from "../../support/abort-storm.ts";
+import { send } from "../../support/send.ts";
+import { useThreeRegistries } from "../../support/three-registries.ts";
 
 const running = useThreeRegistries({ upstreamKeys: { hedge: { enabled: false } } });
 

@@ -3,13 +3,13 @@ import { once } from "node:events";
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { PinFile } from "../../src/discovery/pin-file.ts";
-import { useTemporaryFolder } from "../support/temporary-folder.ts";
-import { runs } from "../support/thorough.ts";
+import { PinFile } from "../../../src/discovery/pin-file.ts";
+import { useTemporaryFolder } from "../../support/temporary-folder.ts";
+import { runs } from "../../support/thorough.ts";
 
 const folder = useTemporaryFolder();
 
-const SOURCE = join(import.meta.dirname, "../../src/discovery/pin-file.ts");
+const SOURCE = join(import.meta.dirname, "../../../src/discovery/pin-file.ts");
 const PINS = 400;
 const KILLS = runs(1, 6);
 

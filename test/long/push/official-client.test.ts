@@ -1,8 +1,8 @@
 import { type PostRequest, TokenStandardClient } from "@canton-network/core-token-standard";
 import { describe, expect, test } from "vitest";
-import { contractId } from "../../src/sandbox/contracts.ts";
-import { sampleJson } from "../support/sample.ts";
-import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "../support/three-registries.ts";
+import { contractId } from "../../../src/sandbox/contracts.ts";
+import { sampleJson } from "../../support/sample.ts";
+import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "../../support/three-registries.ts";
 
 type FactoryRequest = PostRequest<"/registry/transfer-instruction/v1/transfer-factory">;
 

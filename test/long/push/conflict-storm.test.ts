@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { contractId } from "../../src/sandbox/contracts.ts";
-import { ENDPOINTS, endpointPath } from "../../src/spec/endpoints.ts";
-import { useGateways } from "../support/gateways.ts";
-import { DSO } from "../support/sample.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
-import { send } from "../support/send.ts";
+import { contractId } from "../../../src/sandbox/contracts.ts";
+import { ENDPOINTS, endpointPath } from "../../../src/spec/endpoints.ts";
+import { useGateways } from "../../support/gateways.ts";
+import { DSO } from "../../support/sample.ts";
+import { useSampleRegistries } from "../../support/sample-registries.ts";
+import { send } from "../../support/send.ts";
 
 const BODY = '{ "error" : "The contract is being reassigned" }';
 const POSTS = ENDPOINTS.filter(({ kind }) => kind !== "metadata");

@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from "vitest";
-import { useGateways } from "../support/gateways.ts";
-import { type RedisServer, startRedis } from "../support/redis.ts";
-import { DSO } from "../support/sample.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
+import { useGateways } from "../../support/gateways.ts";
+import { type RedisServer, startRedis } from "../../support/redis.ts";
+import { DSO } from "../../support/sample.ts";
+import { useSampleRegistries } from "../../support/sample-registries.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/sharing/entries.ts";
-import type { PurgeReach } from "../../src/sharing/ports.ts";
-import { measureLoopTime } from "../support/loop-time.ts";
-import { startSlowProxy } from "../support/redis-proxy.ts";
-import { clock, type Post, type Replica } from "../support/redis-replicas.ts";
-import { closeAll, later, redisServer, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
-import { until } from "../support/until.ts";
+import { cacheKey } from "../../../src/sharing/entries.ts";
+import type { PurgeReach } from "../../../src/sharing/ports.ts";
+import { measureLoopTime } from "../../support/loop-time.ts";
+import { startSlowProxy } from "../../support/redis-proxy.ts";
+import { clock, type Post, type Replica } from "../../support/redis-replicas.ts";
+import { closeAll, later, redisServer, replicaOn, replicasOfOne } from "../../support/redis-scene.ts";
+import { until } from "../../support/until.ts";
 
 afterEach(closeAll);
 

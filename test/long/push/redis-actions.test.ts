@@ -1,11 +1,11 @@
 import { afterAll, describe, expect, test } from "vitest";
-import type { Action } from "../../src/sharing/actions.ts";
-import { MAX_ACTIONS } from "../../src/sharing/actions.ts";
-import { measureLoopTime } from "../support/loop-time.ts";
-import { startSlowProxy } from "../support/redis-proxy.ts";
-import type { Replica } from "../support/redis-replicas.ts";
-import { closeAll, later, redisServer, replicaOn } from "../support/redis-scene.ts";
-import { until } from "../support/until.ts";
+import type { Action } from "../../../src/sharing/actions.ts";
+import { MAX_ACTIONS } from "../../../src/sharing/actions.ts";
+import { measureLoopTime } from "../../support/loop-time.ts";
+import { startSlowProxy } from "../../support/redis-proxy.ts";
+import type { Replica } from "../../support/redis-replicas.ts";
+import { closeAll, later, redisServer, replicaOn } from "../../support/redis-scene.ts";
+import { until } from "../../support/until.ts";
 
 afterAll(closeAll);
 

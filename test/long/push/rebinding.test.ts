@@ -4,10 +4,10 @@ import { syncBuiltinESMExports } from "node:module";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { listOf, partyOf, untilState, useSearches } from "../support/discovery.ts";
-import { useGateways } from "../support/gateways.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
-import { useTemporaryFolder } from "../support/temporary-folder.ts";
+import { listOf, partyOf, untilState, useSearches } from "../../support/discovery.ts";
+import { useGateways } from "../../support/gateways.ts";
+import { useSampleRegistries } from "../../support/sample-registries.ts";
+import { useTemporaryFolder } from "../../support/temporary-folder.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();
@@ -18,7 +18,7 @@ const ONE = partyOf("one");
 const NAME = "rebinding.example";
 /** Of the public internet by its form, and given out to nobody: the 6bone gave it back (RFC 3701). */
 const PUBLIC = "3ffe::1";
-const TLS = join(import.meta.dirname, "../fixtures/tls");
+const TLS = join(import.meta.dirname, "../../fixtures/tls");
 
 type Done = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
 

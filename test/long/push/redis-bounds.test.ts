@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { digestOf } from "../../src/digest.ts";
-import { Keys } from "../../src/sharing/redis/keys.ts";
-import type { Replica } from "../support/redis-replicas.ts";
-import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
-import { type RedisServer } from "../support/redis.ts";
-import { until } from "../support/until.ts";
-import { useSealKeys } from "../support/seal-keys.ts";
-import { infoKey, put } from "../support/store-suite.ts";
+import { digestOf } from "../../../src/digest.ts";
+import { Keys } from "../../../src/sharing/redis/keys.ts";
+import type { Replica } from "../../support/redis-replicas.ts";
+import { closeAll, entryOf, redisServer, replicaOn, usable } from "../../support/redis-scene.ts";
+import { type RedisServer } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
+import { useSealKeys } from "../../support/seal-keys.ts";
+import { infoKey, put } from "../../support/store-suite.ts";
 
 const sealKeys = useSealKeys();
 afterEach(closeAll);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { tenRegistries, useAggregates, readListing } from "../support/aggregate-registries.ts";
-import { IS_THOROUGH } from "../support/thorough.ts";
+import { tenRegistries, useAggregates, readListing } from "../../support/aggregate-registries.ts";
+import { IS_THOROUGH } from "../../support/thorough.ts";
 
 const { startRegistries, startBefore } = useAggregates();
 

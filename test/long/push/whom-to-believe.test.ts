@@ -1,13 +1,13 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { LIES, type Lie } from "../../src/sandbox/lies.ts";
-import { mulberry32, randomInteger } from "../../src/sandbox/random.ts";
-import { type SandboxNode, type SandboxOptions, startSandbox } from "../../src/sandbox/sandbox.ts";
-import { runHere } from "../support/command.ts";
-import { NOTHING_KEPT, startGateway } from "../support/gateway.ts";
-import { useTemporaryFolder } from "../support/temporary-folder.ts";
-import { runs } from "../support/thorough.ts";
+import { LIES, type Lie } from "../../../src/sandbox/lies.ts";
+import { mulberry32, randomInteger } from "../../../src/sandbox/random.ts";
+import { type SandboxNode, type SandboxOptions, startSandbox } from "../../../src/sandbox/sandbox.ts";
+import { runHere } from "../../support/command.ts";
+import { NOTHING_KEPT, startGateway } from "../../support/gateway.ts";
+import { useTemporaryFolder } from "../../support/temporary-folder.ts";
+import { runs } from "../../support/thorough.ts";
 
 const folder = useTemporaryFolder();
 const INSTRUMENTS = "/registry/metadata/v1/instruments";

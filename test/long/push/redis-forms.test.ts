@@ -1,18 +1,18 @@
 import * as fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { crc32 } from "node:zlib";
-import type { Entry } from "../../src/sharing/entries.ts";
-import { decodeEntry, encodeEntry } from "../../src/sharing/redis/entry-codec.ts";
-import { Keys } from "../../src/sharing/redis/keys.ts";
-import { parseMessage } from "../../src/sharing/redis/messages.ts";
-import { startGateway } from "../support/gateway.ts";
-import { clock } from "../support/redis-replicas.ts";
-import { closeAll, later, redisServer, replicaOn } from "../support/redis-scene.ts";
-import { type RedisServer } from "../support/redis.ts";
-import { runs } from "../support/thorough.ts";
-import { until } from "../support/until.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
-import { infoKey, makeEntry } from "../support/store-suite.ts";
+import type { Entry } from "../../../src/sharing/entries.ts";
+import { decodeEntry, encodeEntry } from "../../../src/sharing/redis/entry-codec.ts";
+import { Keys } from "../../../src/sharing/redis/keys.ts";
+import { parseMessage } from "../../../src/sharing/redis/messages.ts";
+import { startGateway } from "../../support/gateway.ts";
+import { clock } from "../../support/redis-replicas.ts";
+import { closeAll, later, redisServer, replicaOn } from "../../support/redis-scene.ts";
+import { type RedisServer } from "../../support/redis.ts";
+import { runs } from "../../support/thorough.ts";
+import { until } from "../../support/until.ts";
+import { useSampleRegistries } from "../../support/sample-registries.ts";
+import { infoKey, makeEntry } from "../../support/store-suite.ts";
 
 const registry = useSampleRegistries();
 
