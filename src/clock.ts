@@ -6,6 +6,8 @@ export type Instant = number;
 /** Milliseconds. */
 export type Duration = number;
 
+export const DAY: Duration = 86_400_000;
+
 /** Cancels a timer; calling it again, or after the timer fired, does nothing. */
 export type CancelTimer = () => void;
 

@@ -1,4 +1,4 @@
-import type { Clock, Duration, Instant } from "../clock.ts";
+import { DAY, type Clock, type Duration, type Instant } from "../clock.ts";
 import type { Row } from "../sharing/coordination.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import { type FollowedRegistry, formatRegistry, parseRegistry, rowOf } from "./followed-registry.ts";
@@ -8,7 +8,7 @@ const SAY_EVERY: Duration = 300_000;
 const FORGET_AFTER: Duration = 900_000;
 
 /** For so long a replica that was configured before it went cannot bring a registry back. */
-const GONE_FOR: Duration = 86_400_000;
+const GONE_FOR: Duration = DAY;
 
 interface RegistriesOptions {
   readonly clock: Clock;

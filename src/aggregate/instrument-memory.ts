@@ -1,4 +1,4 @@
-import type { Clock, Duration, Instant } from "../clock.ts";
+import { DAY, type Clock, type Duration, type Instant } from "../clock.ts";
 import type { SharedChanges } from "../sharing/coordination.ts";
 import type { RegistryInstruments } from "./catalogue.ts";
 import { formatKnown, type KnownInstruments, knownInstruments, parseKnown } from "./known-instruments.ts";
@@ -7,8 +7,8 @@ import { formatKnown, type KnownInstruments, knownInstruments, parseKnown } from
 const MOST_KNOWN = 48 * 1024 * 1024;
 
 /** How long instruments are kept for replicas that have to compare with them, and how soon they are written again. */
-const KEEP: Duration = 7 * 86_400_000;
-const KEEP_AGAIN_AFTER: Duration = 86_400_000;
+const KEEP: Duration = 7 * DAY;
+const KEEP_AGAIN_AFTER: Duration = DAY;
 
 interface MemoryOptions {
   readonly clock: Clock;

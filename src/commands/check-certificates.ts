@@ -1,8 +1,7 @@
+import { DAY } from "../clock.ts";
 import { type Validity, validityOf } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
 import { readTls } from "../config/tls-files.ts";
-
-const DAY = 86_400_000;
 
 /** Days before its end in which a certificate is warned of. */
 const SOON = 14;

@@ -1,3 +1,4 @@
+import { DAY } from "../clock.ts";
 import { Type } from "typebox";
 import { burst, choice, count, flag, scalar, group, named, off, text } from "./keys.ts";
 
@@ -20,7 +21,7 @@ function tierName(description: string) {
 const requests = { minimum: 1, maximum: LARGEST_RATE };
 
 function per(what: string) {
-  return scalar("duration", { default: "1m", least: 1, most: 86_400_000, description: `The window of ${what}.` });
+  return scalar("duration", { default: "1m", least: 1, most: DAY, description: `The window of ${what}.` });
 }
 
 const tier = group("A tier: what its clients may do. Each part may be left out: there is no limit then.", {

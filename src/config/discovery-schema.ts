@@ -1,3 +1,4 @@
+import { DAY } from "../clock.ts";
 import { Type } from "typebox";
 import { choice, count, flag, scalar, group, off, text } from "./keys.ts";
 import { upstreamDefaultsSchema } from "./upstream-schema.ts";
@@ -60,7 +61,7 @@ export const discoverySchema = group(
     every: scalar("duration", {
       default: "10m",
       least: 1_000,
-      most: 86_400_000,
+      most: DAY,
       description: "How often the sources are read. Sooner where one fails or a registry has not proved itself yet.",
     }),
     sources: Type.Array(source, {

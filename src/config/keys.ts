@@ -1,3 +1,4 @@
+import { DAY } from "../clock.ts";
 import { IsOptional, Type } from "typebox";
 import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
 import { notations } from "./notations.ts";
@@ -112,7 +113,7 @@ export function burst(what: string, { most, requests }: { readonly most: number;
       `A second window, as a rule a shorter one: at most this many ${what} in any of it.`,
       {
         requests: count({ minimum: 1, maximum: most, examples: [requests], description: `${what} in any window.` }),
-        per: scalar("duration", { default: "1s", least: 1, most: 86_400_000, description: "Length of the window." }),
+        per: scalar("duration", { default: "1s", least: 1, most: DAY, description: "Length of the window." }),
       },
       { expected: `a window such as { requests: ${requests}, per: 5s }` },
     ),

@@ -1,3 +1,4 @@
+import { DAY } from "../clock.ts";
 import { Type } from "typebox";
 import { cacheOverridesSchema } from "./cache-schema.ts";
 import { burst, choice, count, flag, scalar, group, off, share, text, tlsKeys } from "./keys.ts";
@@ -9,7 +10,7 @@ const rateLimit = group(
   "At most this many calls in any window, every attempt and check included, shared by all replicas.",
   {
     requests: count({ default: 120, minimum: 1, maximum: 1_000_000, description: "Calls in any window of per." }),
-    per: scalar("duration", { default: "1m", least: 1, most: 86_400_000, description: "Length of the window." }),
+    per: scalar("duration", { default: "1m", least: 1, most: DAY, description: "Length of the window." }),
     burst: burst("calls", { most: 1_000_000, requests: 10 }),
     maxWait: scalar("duration", {
       default: "2s",

@@ -1,4 +1,4 @@
-import type { Duration } from "../clock.ts";
+import { DAY, type Duration } from "../clock.ts";
 import { isObject, parseJson } from "../json.ts";
 import type { Download } from "./download.ts";
 import { readRegistryUrls } from "./name-service.ts";
@@ -7,7 +7,7 @@ import { readRegistryUrls } from "./name-service.ts";
 const KEY = "cip-56/asset-registry-urls";
 
 /** The registry of credentials that scans have drops what nobody renewed for so long. */
-const LIFETIME: Duration = 90 * 86_400_000;
+const LIFETIME: Duration = 90 * DAY;
 
 /** Where a scan has the credentials that a party published about itself. */
 export function credentialsUrl(scan: string, party: string): string {

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import type { Clock, Duration } from "../clock.ts";
+import { DAY, type Clock, type Duration } from "../clock.ts";
 import { formatDuration, parseDuration } from "../units.ts";
 import { type Action, type HeldAction, MAX_ACTIONS } from "../sharing/actions.ts";
 import type { ActionsPort, PurgeReach } from "../sharing/ports.ts";
@@ -42,7 +42,7 @@ const nodeValidator = Compile(NodeRequest);
 const upstreamValidator = Compile(UpstreamRequest);
 
 const LEAST_FOR: Duration = 1_000;
-const MOST_FOR: Duration = 30 * 24 * 60 * 60 * 1_000;
+const MOST_FOR: Duration = 30 * DAY;
 
 const COMMON = 'for (how long it lasts, from 1s to 720h, such as "30m") and reason (1 to 200 printable characters)';
 const TAKES = {

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
-import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
+import { DAY, type CancelTimer, type Clock, type Duration, type Instant } from "../clock.ts";
 
 /** Text that goes into logs and pages. */
 function Line(maxLength: number) {
@@ -60,7 +60,7 @@ export interface HeldAction {
 export const MAX_ACTIONS = 1_000;
 
 /** What was undone is remembered for so long, so that a process that missed it does not bring it back. */
-const UNDONE_FOR: Duration = 24 * 60 * 60 * 1_000;
+const UNDONE_FOR: Duration = DAY;
 
 /** Names what an action is about: equal for the same upstream, or the same node of it. */
 export function targetOf({ upstream, node }: Pick<Action, "upstream" | "node">): string {

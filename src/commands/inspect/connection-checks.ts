@@ -1,3 +1,4 @@
+import { DAY } from "../../clock.ts";
 import { connect } from "node:tls";
 import type { Finding } from "./finding.ts";
 import { Findings } from "./finding.ts";
@@ -5,8 +6,6 @@ import { INFO } from "./checks.ts";
 import type { RegistryClient } from "./registry-client.ts";
 
 const TIMEOUT = 10_000;
-const DAY = 86_400_000;
-
 interface Spoken {
   readonly tls: string | null;
   readonly protocol: string | false | null;

@@ -1,8 +1,7 @@
+import { DAY } from "../../clock.ts";
 import { aggregate } from "../../observe/metrics/promql.ts";
 import type { Condition, Facts, Seen } from "./condition.ts";
 import { q, UPSTREAM } from "./recording.ts";
-
-const DAY = 86_400_000;
 
 /** Certificates that end within these days, as a sentence each. */
 function ending({ certificates, upstreams, wallNow }: Facts, within: number, from = -Infinity): readonly Seen[] {

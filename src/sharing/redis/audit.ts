@@ -1,10 +1,10 @@
-import { type CancelTimer, type Duration, valueWithin } from "../../clock.ts";
+import { DAY, type CancelTimer, type Duration, valueWithin } from "../../clock.ts";
 import { type AuditPort, type FoundRecords, LONGEST_RECORD, type RecordPage } from "../ports.ts";
 import { clearForeign, defineScript } from "./scripts.ts";
 import type { TableParts } from "./shared-table.ts";
 
 /** A month, and at most so many: some 10 MB. */
-const KEPT_FOR: Duration = 31 * 24 * 60 * 60 * 1_000;
+const KEPT_FOR: Duration = 31 * DAY;
 const MOST_KEPT = 20_000;
 
 /** In bytes, with id and seal; what is longer is foreign. */

@@ -1,4 +1,4 @@
-import type { Duration } from "../../clock.ts";
+import { DAY, type Duration } from "../../clock.ts";
 import { chainName } from "../epochs.ts";
 import type { ChainsPort } from "../ports.ts";
 import type { RedisConnection } from "./connection.ts";
@@ -8,7 +8,7 @@ import type { SharedEpochs } from "./epochs.ts";
 import { writingOf } from "./values.ts";
 
 /** A token stays known for as long after its page was last fetched: longer than a listing takes, and any entry lives. */
-const TOKEN_LIFETIME: Duration = 24 * 60 * 60 * 1_000;
+const TOKEN_LIFETIME: Duration = DAY;
 
 /** Issued tokens that wait for Redis; older ones are forgotten there, and their pages stay unshared. */
 const MAX_UNWRITTEN = 10_000;

@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
 import { type CacheKey, type Entry, MAX_VARIANTS, type Store } from "../entries.ts";
-import { type Clock, type Duration, type Instant, withReply, type MaybePromise } from "../../clock.ts";
+import { DAY, type Clock, type Duration, type Instant, withReply, type MaybePromise } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
 import { decodeEntry, encodeEntry } from "./entry-codec.ts";
 import { BASE, softScope } from "../epochs.ts";
@@ -15,7 +15,7 @@ import type { Rejection } from "./observer.ts";
 import { SEAL_LENGTH } from "./seals.ts";
 
 /** Nothing is kept longer, whatever its windows say. */
-const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;
+const MAX_KEPT: Duration = 30 * DAY;
 
 /** Redis's clock was set back when a value seems to come from the future by more than this. */
 const CLOCK_TOLERANCE: Duration = 1_000;
