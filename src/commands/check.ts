@@ -46,14 +46,16 @@ export async function check(options: CheckOptions): Promise<number> {
     const config = loadConfig(file, process.env);
     const changes =
       typeof options.diff === "string" ? diffConfig(loadConfig(options.diff, process.env), config) : undefined;
-    const certificates = listCertificates(config, systemClock().wallNow());
-    const warned = [...warnings(config), ...warnOfUnpinned(config), ...warnOfEnds(certificates)];
+    const listed = listCertificates(config, systemClock().wallNow());
+    const certificates = listed.map(({ of, ends }) => ({ of, expiresAt: new Date(ends).toISOString() }));
+    const warned = [...warnings(config), ...warnOfUnpinned(config), ...warnOfEnds(listed)];
+    const { underLoad, limit } = estimateMemory(config);
+    const memory = { underLoadMiB: inMiB(underLoad), limitMiB: inMiB(limit) };
     if (!isJson) {
       if (changes !== undefined) printDiff(changes);
       if (options.print === true) printLines(printConfig(config));
-      const { underLoad, limit } = estimateMemory(config);
-      printLine(`memory: about ${inMiB(underLoad)} MiB at full load; limit the process to ${inMiB(limit)} MiB`);
-      for (const { of, ends } of certificates) printLine(`${of}: ends on ${new Date(ends).toISOString()}`);
+      printLine(`memory: about ${memory.underLoadMiB} MiB at full load; limit the process to ${memory.limitMiB} MiB`);
+      for (const { of, expiresAt } of certificates) printLine(`${of}: ends on ${expiresAt}`);
       for (const warning of warned) printLine(`warning: ${warning}`);
     }
     const live: string[] = [];
@@ -64,13 +66,8 @@ export async function check(options: CheckOptions): Promise<number> {
         good,
         problems: [],
         warnings: warned,
-        memory: {
-          underLoadMiB: inMiB(estimateMemory(config).underLoad),
-          limitMiB: inMiB(estimateMemory(config).limit),
-        },
-        ...(certificates.length > 0 && {
-          certificates: certificates.map(({ of, ends }) => ({ of, expiresAt: new Date(ends).toISOString() })),
-        }),
+        memory,
+        ...(certificates.length > 0 && { certificates }),
         ...(changes !== undefined && { changes }),
         ...(options.live === true && { live }),
         ...(options.print === true && { config: presentConfig(config) }),

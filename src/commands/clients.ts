@@ -1,6 +1,7 @@
 import { readTextFile } from "../config/text-file.ts";
 import { parse } from "yaml";
-import { systemClock } from "../clock.ts";
+import { DAY, systemClock } from "../clock.ts";
+import { sayCount } from "../words/quantity.ts";
 import { createKey, digestOfKey } from "../clients/api-key.ts";
 import { notations } from "../config/notations.ts";
 import { type ClientKey, checkKeysFile, parseKeys } from "../config/keys-file.ts";
@@ -48,8 +49,6 @@ function printNewKey(name: string, tier: unknown = "anonymous", expires?: unknow
 
 const clock = systemClock();
 
-const DAY = 86_400_000;
-
 /** The end of a validity (`90d`, `12h`) that begins now, or a point in time, as the keys file has it. */
 function endOf(text: string): string {
   const { time, duration } = notations;
@@ -86,7 +85,7 @@ function checkKeys(file: string, configFile: unknown): number {
     const { keys, problems } = checkKeysFile(file, tiersIn(configFile));
     if (problems.length > 0) throw new ConfigError(file, problems);
     const names = new Set(keys.map(({ name }) => name));
-    printLine(`${file} is good: ${count(keys.length, "key")} of ${count(names.size, "client")}`);
+    printLine(`${file} is good: ${sayCount(keys.length, "key")} of ${sayCount(names.size, "client")}`);
     for (const key of keys) if (isOver(key)) printLine(`warning: a key of ${key.name} has expired: take it out`);
     return EXIT.ok;
   } catch (error) {
@@ -106,8 +105,4 @@ function tiersIn(file: unknown): readonly string[] | undefined {
 
 function isOver({ expires = Infinity }: ClientKey): boolean {
   return expires <= clock.wallNow();
-}
-
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }

@@ -10,7 +10,7 @@ import { version } from "../version.ts";
 import { demoInstructions, transfer } from "./demo-instructions.ts";
 import { residentBytes } from "./process-memory.ts";
 import { EXIT, parsePort } from "./command-line.ts";
-import { printLine, printLines } from "./terminal.ts";
+import { printLine, printLines, untilInterrupted } from "./terminal.ts";
 
 const PORTS = { public: 8080, operations: 9090 };
 
@@ -115,9 +115,7 @@ async function untilStopped(registries: readonly DemoRegistry[]): Promise<void> 
   // Without an output it leaves the terminal as it is: Ctrl-C stays a signal.
   const lines = createInterface({ input: process.stdin });
   lines.on("line", (line) => void obey(line, registries));
-  await new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
-  });
+  await untilInterrupted();
   lines.close();
 }
 

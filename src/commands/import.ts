@@ -6,7 +6,7 @@ import { FileWatcher } from "../config/watched-files.ts";
 import { aliasFrom } from "../config/alias.ts";
 import { type AssetList, type ListedRegistry, MAX_LIST, readAssetList } from "../discovery/asset-list.ts";
 import { FileFault, readTextFile } from "../config/text-file.ts";
-import { type MendedUrl, Prober } from "../discovery/prober.ts";
+import { Prober } from "../discovery/prober.ts";
 import { EXIT } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 
@@ -35,7 +35,7 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
   const verified =
     options.verify === true
       ? await verifyAll(listed.kept, options["allow-private"] === true)
-      : listed.kept.map(unverified);
+      : listed.kept.map((registry) => ({ ...registry, doubt: undefined }));
   // Once more: of two registries without an admin in the list, both may have named the same.
   const { kept, left } = keepOnePerAdmin(verified);
   for (const problem of [...listed.left, ...left]) report(problem);
@@ -94,11 +94,8 @@ async function verifyOne(registry: ListedRegistry, prober: Prober): Promise<Impo
     strangers.size > 0
       ? `its nodes and the list name different admins: ${JSON.stringify([...new Set(admins)])}`
       : unasked && `${unasked[0]}: ${unasked[1]}`;
-  return { ...registry, urls: registry.urls.map((url) => mendedOf(mended, url)), doubt };
-}
-
-function mendedOf(mended: readonly MendedUrl[], url: string): string {
-  return mended.find(({ from }) => from === url)?.to ?? url;
+  const urls = registry.urls.map((url) => mended.find(({ from }) => from === url)?.to ?? url);
+  return { ...registry, urls, doubt };
 }
 
 /** Of a registry whose admin the list leaves open, its nodes say it, all the same one. */
@@ -116,10 +113,6 @@ async function verifyUnnamed(registry: ListedRegistry, prober: Prober): Promise<
   if (admins.size > 1) doubt = `its nodes name different admins: ${JSON.stringify([...admins])}`;
   const [admin] = admins;
   return { ...registry, admin, doubt };
-}
-
-function unverified(registry: ListedRegistry): ImportedRegistry {
-  return { ...registry, doubt: undefined };
 }
 
 function report(line: string): void {

@@ -7,7 +7,7 @@ import {
   startSandbox,
 } from "../sandbox/sandbox.ts";
 import { EXIT, parsePort, UsageError } from "./command-line.ts";
-import { printLine, printLines } from "./terminal.ts";
+import { printLine, printLines, untilInterrupted } from "./terminal.ts";
 
 const PORT = 7001;
 
@@ -38,9 +38,7 @@ export async function sandbox(options: Readonly<Record<string, unknown>>): Promi
     return EXIT.failure;
   }
   printLines(instructions(registry));
-  await new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
-  });
+  await untilInterrupted();
   await registry.close();
   return EXIT.ok;
 }
