@@ -1,5 +1,4 @@
 import type { CacheObserver } from "../cache/observer.ts";
-import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { TieredLimitsOptions } from "../clients/client-limits.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { CertificateStatus } from "../config/certificates.ts";
@@ -41,10 +40,7 @@ export interface ServerObserverOptions {
 }
 
 /** What the gauges show of a server; asked when the metrics are read. */
-export interface ObservedParts {
-  readonly memory: MemoryStore;
-  readonly contexts: GaugeSources["contexts"];
-  readonly catalogue: GaugeSources["catalogue"];
+export interface ObservedParts extends Pick<GaugeSources, "memory" | "contexts" | "catalogue"> {
   readonly subscribers: () => number;
   /** Whether work is refused, and how late the event loop was when it was last looked at. */
   readonly overload: { readonly isShedding: boolean; readonly delay: Duration };
@@ -178,24 +174,13 @@ export class ServerObservers {
   }
 
   /** Lets the gauges show, whenever they are read, how things are then. */
-  readGauges({
-    memory,
-    contexts,
-    catalogue,
-    subscribers,
-    overload,
-    coordination,
-    snapshot,
-    certificates,
-  }: ObservedParts): void {
+  readGauges({ subscribers, overload, coordination, snapshot, certificates, ...parts }: ObservedParts): void {
     const { metrics, registry, clock } = this.options;
     registry.onRead(() => {
       const { upstreams, config } = snapshot();
       refreshGauges(metrics, {
+        ...parts,
         upstreams: upstreams.all,
-        memory,
-        contexts,
-        catalogue,
         maxBytes: config.cache.memory.maxBytes,
         traffic: this.traffic,
         redis: coordination.redisStatus(),
