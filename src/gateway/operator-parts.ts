@@ -66,7 +66,6 @@ export function createOperatorParts(
     discovery,
     replicas,
     shared: coordination.coordinator,
-    inForce: () => server.status().inForce,
     isWritten: (did) => isWritten(did, coordination, discovery),
     health: () => health.look(),
     status: () => server.status(),

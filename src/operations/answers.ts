@@ -1,19 +1,19 @@
 /**
  * What the operations listener answers, as JSON: for the console, which imports nothing else of the gateway. Types alone.
  */
+import type { PurgeReach } from "../sharing/ports.ts";
 import type { ReplicaReport, ReplicasReached } from "../sharing/replicas.ts";
 import type { KeptKind } from "../registry/metadata-key.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { RequestsReport } from "../observe/request-log.ts";
-import type { ActionReport, ActResult } from "./actions.ts";
+import type { ActResult } from "./actions.ts";
 import type { AuditPage } from "./audit.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import type { Health } from "./conditions/health.ts";
 import type { ConfigReport } from "./config-report.ts";
 import type { PathExplanation } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
-import type { ReadinessReport } from "./readiness.ts";
 import type { ReplicasReport } from "./replicas.ts";
 import type { ProcessStatus } from "./status.ts";
 
@@ -35,9 +35,6 @@ export type StatusAnswer = Nulled<ProcessStatus> & {
   /** The same list of conditions that the alerts come from. */
   readonly health: Health;
 };
-
-/** `GET /readyz`, with 200 or 503. */
-export type ReadinessAnswer = ReadinessReport;
 
 /** `GET /history?since=<milliseconds since the Unix epoch>` */
 export type HistoryAnswer = HistoryReport;
@@ -94,11 +91,6 @@ export interface CacheContents {
   readonly behind: "redis" | null;
 }
 
-/** The body of `POST /session`. */
-export interface SignInRequest {
-  readonly token: string;
-}
-
 /** `GET`, `POST` and `DELETE /session` */
 export interface SessionAnswer {
   /** Everything else is answered: there is a session, or none is needed. */
@@ -114,35 +106,23 @@ export interface SessionAnswer {
   readonly expiresAt: string | null;
 }
 
-/** `POST /purge`, with 200. */
-export interface PurgeAnswer {
-  readonly purged: PurgeResult["purged"];
-  readonly scope: PurgeResult["reach"];
+/** Where what an operator did has effect: in the answer to each `POST` with 200. */
+interface Reached {
+  readonly scope: PurgeReach;
   readonly replicas: ReplicasReached;
 }
 
-/** `POST /nodes` and `POST /upstreams`, with 200. */
-export interface ActAnswer {
-  readonly action: ActionReport;
-  readonly scope: ActResult["reach"];
-  readonly replicas: ReplicasReached;
-}
+/** `POST /purge` */
+export interface PurgeAnswer extends Reached, Pick<PurgeResult, "purged"> {}
+
+/** `POST /nodes` and `POST /upstreams` */
+export interface ActAnswer extends Reached, Pick<ActResult, "action"> {}
 
 /** `GET /discovery` */
 export type DiscoveryAnswer = DiscoveryReport;
 
-/** The body of `POST /discovery`. */
-export interface DiscoveryRequest {
-  readonly admin: string;
-  readonly approve: boolean;
-}
-
-/** `POST /discovery`, with 200. */
-export interface DiscoveryDecisionAnswer {
-  readonly registry: DiscoveryDecision["registry"];
-  readonly scope: DiscoveryDecision["reach"];
-  readonly replicas: ReplicasReached;
-}
+/** `POST /discovery` */
+export interface DiscoveryDecisionAnswer extends Reached, Pick<DiscoveryDecision, "registry"> {}
 
 /** Every refusal. Its code is in the header `Registry-Gateway-Error`. */
 export interface ErrorAnswer {

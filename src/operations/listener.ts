@@ -14,7 +14,7 @@ import { answerUnparsed, requestIdOf } from "../requests/send.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type ActionParts, addAction } from "./action-route.ts";
-import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
+import type { ActRequest, ActResult } from "./actions.ts";
 import { Audit, type AuditEntry, parseAuditQuery } from "./audit.ts";
 import { checkAccess, checkMayAct, type Credential, type OperationsAccess, type PathKind } from "./access.ts";
 import { addConsole, PAGES } from "./console-files.ts";
@@ -36,8 +36,6 @@ export interface OperationsOptions extends ReportsOptions {
   act(request: ActRequest): Promise<ActResult>;
   readonly discovery: DiscoveryOperations;
   readonly shared: Pick<Coordinator, "audit" | "replicas">;
-  /** What operators did that has effect now. */
-  inForce(): readonly ActionReport[];
   /** Redis is there, and nothing of what operators did so waits to be written to it. */
   isWritten(did: AuditEntry["did"]): boolean;
   readonly access: OperationsAccess;
@@ -115,7 +113,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   const parts = { clock: options.clock, shared: options.shared, audit };
   addActions(app, options, parts);
   addDiscovery(app, options.discovery, parts);
-  app.addHook("onReady", async () => audit.remind(() => options.inForce()));
+  app.addHook("onReady", async () => audit.remind(() => options.status().inForce));
   app.addHook("onClose", async () => audit.close());
   app.setNotFoundHandler(({ method, url }, reply) => {
     const path = url.split("?", 1)[0]!;

@@ -4,18 +4,12 @@ import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.
 
 /** Fastify's own refusals in our words. */
 export function operationsError(error: Error & { code?: string }): GatewayError {
-  switch (error.code) {
-    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return new GatewayError(
-        "unsupported_media_type",
-        "the body must be sent with the header content-type: application/json",
-      );
-    default:
-      // The text of other refusals may quote the request; their status is all that is shown.
-      return isRefusal(error)
-        ? new GatewayError("malformed_request", "the request is not valid")
-        : toGatewayError(error);
+  if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
+    const text = "the body must be sent with the header content-type: application/json";
+    return new GatewayError("unsupported_media_type", text);
   }
+  // The text of other refusals may quote the request; their status is all that is shown.
+  return isRefusal(error) ? new GatewayError("malformed_request", "the request is not valid") : toGatewayError(error);
 }
 
 function isRefusal(error: Error & { statusCode?: number }): boolean {

@@ -1,3 +1,4 @@
+import type { ProcessStatus } from "./status.ts";
 import type { FastifyInstance } from "fastify";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
@@ -37,7 +38,7 @@ export interface ReportsOptions {
   /** How the gateway is, by the conditions that alerts are for. */
   health(): Promise<Health>;
   /** `/status` besides version, uptime and health. */
-  status(): object;
+  status(): object & Pick<ProcessStatus, "inForce">;
   /** In use. */
   config(): Config;
   /** Absent where nothing is ever reloaded. */

@@ -210,7 +210,7 @@ test("who posts a configuration to be checked gets 404 with the command that che
 
 test("what registries say cannot move a cursor or turn a line: it is escaped on the wire, and means the same", async () => {
   const hostile = "a\u001b[2Jb\u009bc\u202ed\u2028e\u200bf\u007f";
-  const base = await start({}, { status: () => ({ upstreams: [{ lastError: hostile }] }) });
+  const base = await start({}, { status: () => ({ inForce: [], upstreams: [{ lastError: hostile }] }) });
   const { text } = await send(base, { path: "/status" });
   expect(text).not.toMatch(/[\p{C}\p{Zl}\p{Zp}]/u);
   expect(JSON.parse(text)).toMatchObject({ upstreams: [{ lastError: hostile }] });

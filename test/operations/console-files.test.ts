@@ -129,7 +129,7 @@ test("long JSON is compressed for those who accept it", async () => {
     name: `upstream-${i}`,
     lastError: "<script>alert(1)</script>",
   }));
-  const base = await start({}, { status: () => ({ upstreams }) });
+  const base = await start({}, { status: () => ({ inForce: [], upstreams }) });
   const plain = await send(base, { path: "/status" });
   expect(plain.headers).toMatchObject({
     "content-type": expect.stringMatching(/^application\/json/),

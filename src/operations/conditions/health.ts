@@ -78,23 +78,16 @@ export class HealthWatch {
 const RANK: Readonly<Record<Severity, number>> = { page: 0, warning: 1, info: 2 };
 
 function held(facts: Facts): readonly Held[] {
-  const ofConditions = CONDITIONS.flatMap(({ alert: id, severity, subject, find, for: pause }) =>
-    find === "outside"
-      ? []
-      : find(facts).map(({ text, upstream = null }) => ({
-          finding: { id, subject, upstream, text: sentence(text) },
-          severity,
-          pagesAfter: parseDuration(pause) ?? 0,
-        })),
-  );
-  const ofRemarks = REMARKS.flatMap(({ id, severity, subject, find }) =>
-    find(facts).map(({ text, upstream = null }) => ({
+  const conditions = CONDITIONS.map(({ alert: id, for: pause, ...rest }) => ({ id, pause, ...rest }));
+  const remarks = REMARKS.map((remark) => ({ pause: "0m", ...remark }));
+  return [...conditions, ...remarks].flatMap(({ id, pause, severity, subject, find }) => {
+    const seen = find === "outside" ? [] : find(facts);
+    return seen.map(({ text, upstream = null }) => ({
       finding: { id, subject, upstream, text: sentence(text) },
       severity,
-      pagesAfter: 0,
-    })),
-  );
-  return [...ofConditions, ...ofRemarks];
+      pagesAfter: parseDuration(pause) ?? 0,
+    }));
+  });
 }
 
 /** Names of registries stay as they are written. */

@@ -9,6 +9,7 @@ export interface RecordingRule {
 
 export const q = new Queries([], "5m");
 export const JOB = ["job"];
+export const INSTANCE = ["job", "instance"];
 export const UPSTREAM = ["job", "upstream"];
 
 /** What counts or gauges what should not be. */
@@ -79,11 +80,7 @@ export const RECORDING_RULES: readonly RecordingRule[] = [
   },
   {
     record: BUSY,
-    expr: ratio(
-      ["job", "instance"],
-      q.rate("eventLoopActive"),
-      `(${q.rate("eventLoopActive")} + ${q.rate("eventLoopIdle")})`,
-    ),
+    expr: ratio(INSTANCE, q.rate("eventLoopActive"), `(${q.rate("eventLoopActive")} + ${q.rate("eventLoopIdle")})`),
   },
 ];
 

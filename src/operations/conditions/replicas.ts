@@ -1,7 +1,7 @@
 import { aggregate, ratio, sum } from "../../observe/metrics/promql.ts";
 import { sayDuration } from "../../words/quantity.ts";
 import { because, type Condition } from "./condition.ts";
-import { above0, BUSY, JOB, q, REPLICAS, REPLICAS_BEFORE, TARGETS_DOWN } from "./recording.ts";
+import { above0, BUSY, INSTANCE, JOB, q, REPLICAS, REPLICAS_BEFORE, TARGETS_DOWN } from "./recording.ts";
 
 /** Clocks that are so far apart, in milliseconds, are wrong: NTP keeps them within some. */
 const CLOCKS_APART = 2_000;
@@ -48,12 +48,12 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     isCause: true,
     conditions: [
       {
-        value: ratio(["job", "instance"], q.rate("redisCommands", { outcome: "error" }), q.rate("redisCommands")),
+        value: ratio(INSTANCE, q.rate("redisCommands", { outcome: "error" }), q.rate("redisCommands")),
         is: ">",
         bound: 0.02,
       },
       {
-        value: sum(["job", "instance"], q.over("10m").increase("redisCommands", { outcome: "error" })),
+        value: sum(INSTANCE, q.over("10m").increase("redisCommands", { outcome: "error" })),
         is: ">",
         bound: 9.5,
       },
@@ -77,7 +77,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: above0(aggregate("max", ["job", "instance"], q.over("5m").highest("operationsTokenUnusable"))),
+    conditions: above0(aggregate("max", INSTANCE, q.over("5m").highest("operationsTokenUnusable"))),
     for: "0m",
     find: ({ operatorFaults }) =>
       [...operatorFaults].map(([operator, fault]) => ({
@@ -96,7 +96,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     subject: "replica",
     isCause: true,
     conditions: above0(
-      `${aggregate("max", ["job", "instance"], q.series("redisConfigured"))} - ${aggregate("min", ["job", "instance"], q.series("redisUp"))}`,
+      `${aggregate("max", INSTANCE, q.series("redisConfigured"))} - ${aggregate("min", INSTANCE, q.series("redisUp"))}`,
     ),
     for: "2m",
     find: ({ redis }) =>
@@ -118,7 +118,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     isCause: true,
     conditions: [
       {
-        value: aggregate("max", ["job", "instance"], `abs(${q.series("redisClockOffset")})`),
+        value: aggregate("max", INSTANCE, `abs(${q.series("redisClockOffset")})`),
         is: ">",
         bound: CLOCKS_APART / 1_000,
       },
@@ -185,7 +185,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: above0(aggregate("max", ["job", "instance"], q.series("shedding"))),
+    conditions: above0(aggregate("max", INSTANCE, q.series("shedding"))),
     for: "1m",
     find: ({ gauges }) =>
       gauges.shedding.length === 0 ? [] : [{ text: "there is more to do than it can: misses and calls are refused" }],
@@ -220,7 +220,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [{ value: aggregate("min", ["job", "instance"], q.series("lastReloadGood")), is: "==", bound: 0 }],
+    conditions: [{ value: aggregate("min", INSTANCE, q.series("lastReloadGood")), is: "==", bound: 0 }],
     for: "0m",
     find: ({ lastReload }) =>
       lastReload?.result === "refused"
@@ -242,7 +242,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: above0(sum(["job", "instance"], q.over("15m").increase("logLinesDropped"))),
+    conditions: above0(sum(INSTANCE, q.over("15m").increase("logLinesDropped"))),
     for: "0m",
     find: ({ recent }) => {
       const dropped = recent.risen("log lines dropped");
