@@ -78,14 +78,16 @@ export class HealthWatch {
 const RANK: Readonly<Record<Severity, number>> = { page: 0, warning: 1, info: 2 };
 
 function held(facts: Facts): readonly Held[] {
-  const conditions = CONDITIONS.map(({ alert: id, for: pause, ...rest }) => ({ id, pause, ...rest }));
-  const remarks = REMARKS.map((remark) => ({ pause: "0m", ...remark }));
-  return [...conditions, ...remarks].flatMap(({ id, pause, severity, subject, find }) => {
+  const conditions = CONDITIONS.map(({ alert: id, severity, subject, find, for: pause }) => {
+    return { id, severity, subject, find, pagesAfter: parseDuration(pause) ?? 0 };
+  });
+  const remarks = REMARKS.map(({ id, severity, subject, find }) => ({ id, severity, subject, find, pagesAfter: 0 }));
+  return [...conditions, ...remarks].flatMap(({ id, severity, subject, find, pagesAfter }) => {
     const seen = find === "outside" ? [] : find(facts);
     return seen.map(({ text, upstream = null }) => ({
       finding: { id, subject, upstream, text: sentence(text) },
       severity,
-      pagesAfter: parseDuration(pause) ?? 0,
+      pagesAfter,
     }));
   });
 }
