@@ -184,6 +184,10 @@ describe("a body is refused", () => {
     ["a chunk that ends without CRLF", chunked(`${size}\r\n${BODY}0\r\n\r\n`)],
     ["a chunk that ends in CR alone", chunked(`${size}\r\n${BODY}\r0\r\n\r\n`)],
     ["a chunk that is shorter than its size", chunked(`ff\r\n${BODY}\r\n0\r\n\r\n${"x".repeat(250)}`)],
+    [
+      "far too many chunks",
+      chunked(`${"1\r\n \r\n".repeat(2_000)}${CHUNKS}`, ["Transfer-Encoding: chunked", "Connection: close"]),
+    ],
     ["a trailer with a space before its colon", chunked(`${size}\r\n${BODY}\r\n0\r\nX : a\r\n\r\n`)],
     ["a trailer that is folded", chunked(`${size}\r\n${BODY}\r\n0\r\nX: a\r\n b\r\n\r\n`)],
     ["a trailer with a NUL", chunked(`${size}\r\n${BODY}\r\n0\r\nX: a\u0000\r\n\r\n`)],
