@@ -2,6 +2,7 @@ import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import { parseJson } from "../json.ts";
 import { type Catalogue, isWhole, type RegistryInstruments } from "./catalogue.ts";
 import { shortDigest } from "./cursor.ts";
 import { withMembers } from "./instrument-text.ts";
@@ -137,12 +138,8 @@ function startAfter(searched: readonly Searched[], query: CatalogueQuery, token:
 }
 
 function readPosition(token: string): Position {
-  try {
-    const position = JSON.parse(Buffer.from(token, "base64url").toString("utf8")) as unknown;
-    if (PositionForm.Check(position)) return position;
-  } catch {
-    // Counted below.
-  }
+  const position = parseJson(Buffer.from(token, "base64url").toString("utf8"));
+  if (PositionForm.Check(position)) return position;
   throw new GatewayError(
     "invalid_page_token",
     "the pageToken is not one that this catalogue gave out; search again without it",

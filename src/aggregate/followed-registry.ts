@@ -1,5 +1,6 @@
 import { digestOf } from "../digest.ts";
 import type { Row } from "../sharing/coordination.ts";
+import { parseJson } from "../json.ts";
 
 /** What replicas know of a registry whose changes they follow. Times by the clock of what they share (Unix ms). */
 export interface FollowedRegistry {
@@ -37,12 +38,7 @@ export function formatRegistry(registry: FollowedRegistry, version: number): Row
 
 /** Undefined for what nobody of ours wrote. */
 export function parseRegistry(text: string): FollowedRegistry | undefined {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const json = parseJson(text);
   if (!Array.isArray(json)) return undefined;
   const parts: readonly unknown[] = json;
   const texts = parts.slice(0, 4);

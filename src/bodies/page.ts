@@ -1,7 +1,7 @@
 import type { MaybePromise } from "../clock.ts";
 import { LRUCache } from "lru-cache";
 import { digestOf } from "../digest.ts";
-import { elementSpans, isObject, memberSpans } from "../json.ts";
+import { elementSpans, isObject, memberSpans, parseJson } from "../json.ts";
 import { AT_ONCE, type BodyReader, TooCostly } from "./body-reader.ts";
 
 /** What a page says, so that it can be handed from thread to thread. An instrument it lists twice counts once. */
@@ -87,13 +87,8 @@ const SEARCHED = 1_000;
 
 /** What the body of a page says, or why it is none. */
 export function readPage(body: Buffer): PageParts | string {
-  let json: unknown;
-  try {
-    json = JSON.parse(body.toString("utf8"));
-  } catch {
-    return "it is not JSON";
-  }
-  return takeApart(body, json);
+  const json = parseJson(body.toString("utf8"));
+  return json === undefined ? "it is not JSON" : takeApart(body, json);
 }
 
 /**

@@ -7,6 +7,7 @@ import { Compile } from "typebox/compile";
 import type { ReplicasReached } from "../sharing/replicas.ts";
 import type { Logger } from "../observe/log.ts";
 import { thisReplica } from "../version.ts";
+import { parseJson } from "../json.ts";
 import type { ActionReport, Operator } from "./actions.ts";
 import { readLimit, readQuery } from "./query.ts";
 
@@ -185,12 +186,8 @@ const entryValidator = Compile(
 
 /** Undefined: it is no entry. */
 function readEntry(text: string): AuditEntry | undefined {
-  try {
-    const entry: unknown = JSON.parse(text);
-    return entryValidator.Check(entry) ? entry : undefined;
-  } catch {
-    return undefined;
-  }
+  const entry = parseJson(text);
+  return entryValidator.Check(entry) ? entry : undefined;
 }
 
 /** What an operator asked for, with values that a page can show. */

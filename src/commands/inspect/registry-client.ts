@@ -10,8 +10,6 @@ export interface Asked {
   readonly text: string;
   /** What the text is as JSON; undefined where it is not JSON. */
   readonly json: unknown;
-  /** Milliseconds until the head was there. */
-  readonly took: number;
 }
 
 export interface AskOptions {
@@ -29,7 +27,7 @@ const LONGEST_PAUSE = 10_000;
 export class RegistryClient {
   readonly base: URL;
   readonly clock: Clock;
-  /** Milliseconds of each answer. */
+  /** Milliseconds until the head of each answer was there. */
   readonly times: number[] = [];
   /** Answers that were 429. */
   readonly refused: Asked[] = [];
@@ -63,11 +61,10 @@ export class RegistryClient {
       signal: AbortSignal.timeout(TIMEOUT),
       ...(body === undefined ? {} : { body }),
     });
-    const took = performance.now() - startedAt;
-    this.times.push(took);
+    this.times.push(performance.now() - startedAt);
     for (const name of response.headers.keys()) if (/^(x-)?ratelimit/.test(name)) this.limits.add(name);
     const bytes = response.body === null ? Buffer.alloc(0) : await collect(Readable.fromWeb(response.body), MOST_BYTES);
     const text = bytes.toString("utf8");
-    return { status: response.status, headers: response.headers, text, json: parseJson(text), took };
+    return { status: response.status, headers: response.headers, text, json: parseJson(text) };
   }
 }

@@ -2,6 +2,7 @@ import type { Duration, Instant } from "../../clock.ts";
 import { Actions, type HeldAction, parseAction, type RequestedAction, targetOf } from "../actions.ts";
 import type { MergedRows, Row } from "../coordination.ts";
 import type { ActionsPort, PurgeReach } from "../ports.ts";
+import { parseJson } from "../../json.ts";
 import type { Replicas } from "./replicas.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";
 
@@ -118,9 +119,5 @@ function rowOf(action: HeldAction["action"], version: number, until: Instant | u
 }
 
 function actionIn(text: string) {
-  try {
-    return parseAction(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
+  return parseAction(parseJson(text));
 }

@@ -3,6 +3,7 @@ import { Compile } from "typebox/compile";
 import type { Duration, Instant } from "../../clock.ts";
 import { isHeadTooLarge } from "../../fields.ts";
 import type { CacheKey, Entry } from "../entries.ts";
+import { parseJson } from "../../json.ts";
 
 /** Longer than anything that HTTP can state (`Expires` in the year 9999), and sums with it are still exact. */
 const LONGEST: Duration = 1e15;
@@ -122,12 +123,8 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
 
 /** Undefined for what has a checksum but was not written by this format: foreign bytes. */
 function parseHeader(json: string): Header | undefined {
-  try {
-    const header = JSON.parse(json) as unknown;
-    return headers.Check(header) && areInOrder(header) && areFields(header[15]) ? header : undefined;
-  } catch {
-    return undefined;
-  }
+  const header = parseJson(json);
+  return headers.Check(header) && areInOrder(header) && areFields(header[15]) ? header : undefined;
 }
 
 /** No answer is received before it is made, and no window ends before it begins. */

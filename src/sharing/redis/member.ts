@@ -3,6 +3,7 @@ import { Compile } from "typebox/compile";
 import type { Clock, Instant } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
 import { MOST_NODES_DOWN, type ReplicaState } from "../replicas.ts";
+import { parseJson } from "../../json.ts";
 
 /** Changes that a replica says it took, the latest last. */
 const MOST_TAKEN = 64;
@@ -57,12 +58,8 @@ export function isMemberRow(id: string, text: string): boolean {
 
 /** Undefined for foreign bytes. */
 export function memberIn(text: string): Member | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return validator.Check(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJson(text);
+  return validator.Check(value) ? value : undefined;
 }
 
 /** A time that is still to come by Redis's clock is of another Redis: it says nothing. */

@@ -1,4 +1,4 @@
-import { isObject } from "../../json.ts";
+import { isObject, parseJson } from "../../json.ts";
 import { isEpoch } from "../epochs.ts";
 import { MOST_WINDOWS } from "../limits.ts";
 
@@ -41,12 +41,7 @@ export function formatMessage(message: Message): string {
 
 /** The message in `text`, or undefined: it is foreign, or of another version of this program. */
 export function parseMessage(text: string): Message | undefined {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const json = parseJson(text);
   if (!Array.isArray(json)) return undefined;
   const parts: readonly unknown[] = json;
   const [kind, first, second, third, at] = parts;

@@ -12,6 +12,7 @@ import type { RawAnswer } from "../wire/answer.ts";
 import type { ConnectionTarget } from "../wire/socket.ts";
 import { Connections } from "../wire/connections.ts";
 import { fetchAnswer } from "../wire/awaited-answer.ts";
+import { parseJson } from "../../json.ts";
 
 export type OAuthConfig = NonNullable<AuthConfig["oauth2"]>;
 
@@ -175,12 +176,8 @@ export class OAuthToken {
 }
 
 function readObject({ body }: RawAnswer): object | undefined {
-  try {
-    const json: unknown = JSON.parse(body.toString("utf8"));
-    return typeof json === "object" && json !== null ? json : undefined;
-  } catch {
-    return undefined;
-  }
+  const json = parseJson(body.toString("utf8"));
+  return typeof json === "object" && json !== null ? json : undefined;
 }
 
 /** The code of an error answer, such as ` (invalid_client)` (RFC 6749 §5.2); nothing where it has none. */
