@@ -1,10 +1,10 @@
 import { afterEach, expect, test } from "vitest";
-import type { Action } from "../../src/sharing/actions.ts";
-import type { Replica } from "../support/redis-replicas.ts";
-import { closeAll, entryOf, isAcquainted, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
-import { until } from "../support/until.ts";
-import { useSealKeys } from "../support/seal-keys.ts";
-import { infoKey, put } from "../support/store-suite.ts";
+import type { Action } from "../../../src/sharing/actions.ts";
+import type { Replica } from "../../support/redis-replicas.ts";
+import { closeAll, entryOf, isAcquainted, redisServer, replicaOn, usable } from "../../support/redis-scene.ts";
+import { until } from "../../support/until.ts";
+import { useSealKeys } from "../../support/seal-keys.ts";
+import { infoKey, put } from "../../support/store-suite.ts";
 
 const sealKeys = useSealKeys();
 afterEach(closeAll);

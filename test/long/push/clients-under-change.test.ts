@@ -1,11 +1,16 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Agent, request } from "undici";
-import { contractId } from "../../src/sandbox/contracts.ts";
-import { mulberry32 } from "../../src/sandbox/random.ts";
-import { ChangingClients, type Rights } from "../support/changing-clients.ts";
-import { type FiveRegistries, startFiveRegistries, UPSTREAMS, type UpstreamName } from "../support/five-registries.ts";
-import { testConfig } from "../support/gateway.ts";
-import { runs } from "../support/thorough.ts";
+import { contractId } from "../../../src/sandbox/contracts.ts";
+import { mulberry32 } from "../../../src/sandbox/random.ts";
+import { ChangingClients, type Rights } from "../../support/changing-clients.ts";
+import {
+  type FiveRegistries,
+  startFiveRegistries,
+  UPSTREAMS,
+  type UpstreamName,
+} from "../../support/five-registries.ts";
+import { testConfig } from "../../support/gateway.ts";
+import { runs } from "../../support/thorough.ts";
 
 const REQUESTS = runs(400, 100_000);
 const AT_ONCE = 24;

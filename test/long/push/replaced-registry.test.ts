@@ -1,12 +1,12 @@
 import { Agent, request } from "undici";
 import { afterEach, describe, expect, test, onTestFinished } from "vitest";
-import { systemClock } from "../../src/clock.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { measureLoopTime } from "../support/loop-time.ts";
-import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
-import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { startRedis } from "../support/redis.ts";
-import { until } from "../support/until.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { SampleRegistry } from "../../../src/sandbox/registry.ts";
+import { measureLoopTime } from "../../support/loop-time.ts";
+import { DSO, UTILITY_ADMIN } from "../../support/sample.ts";
+import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
+import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 const LIST = "/registry/metadata/v1/instruments";
 const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";

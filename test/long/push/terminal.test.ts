@@ -4,9 +4,9 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { printLine, printLines } from "../../src/commands/terminal.ts";
-import { isPrintable, toPrintable } from "../../src/words/printable.ts";
-import { runHere, useCommands } from "../support/command.ts";
+import { printLine, printLines } from "../../../src/commands/terminal.ts";
+import { isPrintable, toPrintable } from "../../../src/words/printable.ts";
+import { runHere, useCommands } from "../../support/command.ts";
 
 const run = useCommands();
 

@@ -1,18 +1,18 @@
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
-import { FileWatcher } from "../../src/config/watched-files.ts";
-import { systemClock } from "../../src/clock.ts";
-import { parseConfig } from "../../src/config/parse.ts";
-import type { RedisConfig } from "../../src/config/schema.ts";
-import { RedisConnection } from "../../src/sharing/redis/connection.ts";
-import { createLogger } from "../../src/observe/log.ts";
-import { createMetrics } from "../../src/observe/metrics.ts";
-import { createRedisObserver } from "../../src/observe/redis-observer.ts";
-import { startCluster } from "../support/redis-cluster.ts";
-import { startSentinel } from "../support/redis-sentinel.ts";
-import { startRedis, tlsFolder } from "../support/redis.ts";
-import { until } from "../support/until.ts";
+import { FileWatcher } from "../../../src/config/watched-files.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { parseConfig } from "../../../src/config/parse.ts";
+import type { RedisConfig } from "../../../src/config/schema.ts";
+import { RedisConnection } from "../../../src/sharing/redis/connection.ts";
+import { createLogger } from "../../../src/observe/log.ts";
+import { createMetrics } from "../../../src/observe/metrics.ts";
+import { createRedisObserver } from "../../../src/observe/redis-observer.ts";
+import { startCluster } from "../../support/redis-cluster.ts";
+import { startSentinel } from "../../support/redis-sentinel.ts";
+import { startRedis, tlsFolder } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 const ending: (() => unknown)[] = [];
 // All at once: each waits most of its time, on a server of its own.

@@ -2,9 +2,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { AT_ONCE } from "../../src/bodies/body-reader.ts";
-import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { send } from "../support/send.ts";
+import { AT_ONCE } from "../../../src/bodies/body-reader.ts";
+import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
+import { send } from "../../support/send.ts";
 
 const INSTRUMENTS = 6_000;
 const parse = JSON.parse.bind(JSON);

@@ -3,10 +3,10 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool } from "undici";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { mulberry32, type Random } from "../../src/sandbox/random.ts";
-import { type Endpoint, ENDPOINTS, endpointPath } from "../../src/spec/endpoints.ts";
-import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { runs } from "../support/thorough.ts";
+import { mulberry32, type Random } from "../../../src/sandbox/random.ts";
+import { type Endpoint, ENDPOINTS, endpointPath } from "../../../src/spec/endpoints.ts";
+import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
+import { runs } from "../../support/thorough.ts";
 
 const PREFIX = "/api/token-standard/v0/registrars";
 const NAMES = ["one", "two", "three", "four", "five"] as const;
