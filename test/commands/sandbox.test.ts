@@ -57,23 +57,6 @@ test("a registry without version 2 answers with the web page of its framework, a
   expect((await fetch(`${url}/registry/metadata/v1/instruments`)).status).toBe(503);
 });
 
-test("info and instruments of a sandbox name exactly the APIs that it serves", async () => {
-  const families = ["transfer-instruction", "allocation", "allocation-instruction"];
-  const version1 = ["metadata", ...families].map((family) => `splice-api-token-${family}-v1`);
-  const version2 = families.map((family) => `splice-api-token-${family}-v2`);
-  for (const [versions, style, apis] of [
-    ["v1", "splice", version1],
-    ["v1,v2", "splice", [...version1, ...version2]],
-    ["v1,v2", "utility", [...version1, ...version2]],
-  ] as const) {
-    const url = await start("--versions", versions, "--style", style);
-    for (const path of ["info", "instruments/Amulet"]) {
-      const body = (await (await fetch(`${url}/registry/metadata/v1/${path}`)).json()) as { supportedApis: object };
-      expect(body.supportedApis).toEqual(Object.fromEntries(apis.map((name) => [name, 1])));
-    }
-  }
-});
-
 const PARTIES = { sender: "alice::1220aa", receiver: "bob::1220bb", amount: "1.5" };
 const TO = { owner: "bob::1220bb", provider: null, id: "" };
 const SIDE = { transferLegId: "0", side: "SenderSide", otherside: TO, amount: "2.0", instrumentId: "Amulet" };
@@ -161,26 +144,6 @@ test("nodes of one registry, some of which lie, are printed as a file for a gate
   );
   expect(text).toMatch(/# colluding/);
   expect(testConfig(parse(text!) as Record<string, unknown>).upstreams[0]?.agreement).toMatchObject({ contexts: 2 });
-});
-
-test("a fault with a number of times befalls that many calls", async () => {
-  const url = await start("--fault", "503*2@info");
-  const statuses: number[] = [];
-  for (let i = 0; i < 4; i++) statuses.push((await fetch(url + INFO)).status);
-  expect(statuses).toEqual([503, 503, 200, 200]);
-});
-
-test("pages of any origin may call a sandbox, and read its refusals", async () => {
-  const url = await start();
-  const asks = { origin: "https://wallet.example", "access-control-request-method": "POST" };
-  const preflight = await fetch(url + INFO, { method: "OPTIONS", headers: asks });
-  expect(preflight.status).toBe(204);
-  expect(preflight.headers.get("access-control-allow-headers")).toMatch(/authorization, content-type/);
-  for (const path of [INFO, `${INFO}?fault=503`, `${INFO}?fault=gzip`, "/registry/metadata/v1/instruments/nothing"]) {
-    const answer = await fetch(url + path, { headers: { origin: "https://wallet.example" } });
-    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
-    await answer.arrayBuffer();
-  }
 });
 
 test.each([

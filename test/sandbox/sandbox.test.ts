@@ -40,6 +40,43 @@ test("instruments come from a list, a file with an array, or a file with a regis
   }
 });
 
+test("info and instruments of a sandbox name exactly the APIs that it serves", async () => {
+  const families = ["transfer-instruction", "allocation", "allocation-instruction"];
+  const version1 = ["metadata", ...families].map((family) => `splice-api-token-${family}-v1`);
+  const version2 = families.map((family) => `splice-api-token-${family}-v2`);
+  for (const [version, style, apis] of [
+    ["v1", "splice", version1],
+    [undefined, "splice", [...version1, ...version2]],
+    [undefined, "utility", [...version1, ...version2]],
+  ] as const) {
+    const { url } = await start({ ...(version && { version }), style });
+    for (const path of ["info", "instruments/Amulet"]) {
+      const body = (await (await fetch(`${url}/registry/metadata/v1/${path}`)).json()) as { supportedApis: object };
+      expect(body.supportedApis).toEqual(Object.fromEntries(apis.map((name) => [name, 1])));
+    }
+  }
+});
+
+test("a fault with a number of times befalls that many calls", async () => {
+  const { url } = await start({ faults: ["503*2@info"] });
+  const statuses: number[] = [];
+  for (let i = 0; i < 4; i++) statuses.push((await fetch(url + INFO)).status);
+  expect(statuses).toEqual([503, 503, 200, 200]);
+});
+
+test("pages of any origin may call a sandbox, and read its refusals", async () => {
+  const { url } = await start();
+  const asks = { origin: "https://wallet.example", "access-control-request-method": "POST" };
+  const preflight = await fetch(url + INFO, { method: "OPTIONS", headers: asks });
+  expect(preflight.status).toBe(204);
+  expect(preflight.headers.get("access-control-allow-headers")).toMatch(/authorization, content-type/);
+  for (const path of [INFO, `${INFO}?fault=503`, `${INFO}?fault=gzip`, "/registry/metadata/v1/instruments/nothing"]) {
+    const answer = await fetch(url + path, { headers: { origin: "https://wallet.example" } });
+    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+    await answer.arrayBuffer();
+  }
+});
+
 test("two sandboxes with the same options answer the same bytes", async () => {
   const [one, other] = [await start(), await start()];
   const path = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
