@@ -51,7 +51,7 @@ export default defineConfig({
           name: "push",
           include: ["test/long/push/*.test.ts"],
           globalSetup: BUILD,
-          maxWorkers: 2,
+          maxWorkers: 3,
           // As in vitest.config.ts: the sources are loaded once, by Node.
           isolate: false,
           experimental: { viteModuleRunner: false, nodeLoader: false },
