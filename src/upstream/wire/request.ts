@@ -33,8 +33,11 @@ export interface AnswerListener {
   onFailure(error: unknown): void;
 }
 
-/** After so many chunks of an answer others have their turn, however much of it is here already. */
-const CHUNKS_IN_A_TURN = 512;
+/**
+ * After so many chunks of an answer others have their turn, however much of it is here already: a millisecond or two. To
+ * rest costs something, since undici puts back what it has not parsed.
+ */
+const CHUNKS_IN_A_TURN = 2_048;
 
 /** More interim answers to one request are no way to answer it (RFC 9110 §15.2 knows of a handful). */
 const MOST_INTERIM = 20;

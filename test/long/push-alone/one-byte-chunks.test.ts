@@ -17,7 +17,7 @@ const MAX_MEMORY = 384 * MIB;
  * So many milliseconds of CPU the gateway may take while a hit of another registry waits for it. Of a client's body Node
  * reads 64 KiB at once, some 11,000 chunks of a byte: 10 ms, twice that where two threads share a core. Its parser cannot
  * be stopped in between, and what came on several connections is read in one turn of the loop: their times add up.
- * An answer rests every 512 chunks, but a hit takes a few turns, in each of which all have theirs.
+ * An answer rests every 2,048 chunks, but a hit takes a few turns, in each of which all have theirs.
  */
 const MAX_HELD = 50;
 
