@@ -45,6 +45,8 @@ export class Snapshots {
 
   private build(config: Config, found: FoundRegistries, previous?: Snapshot): Snapshot {
     const { upstream: environment, registry } = this.parts;
+    // First what may be refused: new upstreams take the place of those in use among the admins.
+    const clients = config.clients && this.parts.clients(config, previous?.clients);
     const upstreams = new Upstreams(config.upstreams, { ...environment, limits: config.limits }, previous?.upstreams, {
       configs: upstreamsOf(config, found),
       isComplete: found.isComplete,
@@ -53,7 +55,6 @@ export class Snapshots {
       (upstream) =>
         [upstream, previous?.registries.get(upstream) ?? new RegistryMetadata({ ...registry, upstream })] as const,
     );
-    const clients = config.clients && this.parts.clients(config, previous?.clients);
     return createSnapshot({ config, upstreams, registries: new Map(registries), clients });
   }
 }

@@ -72,7 +72,10 @@ export class Upstreams {
   /** The upstream whose admin, configured or proved by a node, is this party id. */
   byAdmin(admin: string): Upstream | undefined {
     const name = this.claims.holder(admin);
-    return name === undefined ? undefined : this.byAlias.get(name);
+    const upstream = name === undefined ? undefined : this.byAlias.get(name);
+    if (upstream?.admin === admin) return upstream;
+    // A request that began before a reload has the upstreams of then, and aliases may stand for other admins now.
+    return this.all.find((each) => each.admin === admin);
   }
 
   /** Some upstream has not named its admin yet, or is still to be found: an admin that is not known may be that one. */

@@ -1,15 +1,20 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
 import type { Config } from "../../src/config/schema.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useGateways } from "../support/gateways.ts";
 import { sendRaw } from "../support/raw-connection.ts";
 import { UTILITY_ADMIN } from "../support/sample.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
 import { testConfig } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 
 const registry = useSampleRegistries();
 const gateway = useGateways();
+const folder = useTemporaryFolder();
 
 const INSTRUMENTS = "/registry/metadata/v1/instruments";
 const INFO = "/registry/metadata/v1/info";
@@ -72,6 +77,24 @@ test("an alias that moves to another admin never serves what the former one had"
   expect(second).not.toBe(first);
   expect(second).toContain(UTILITY_ADMIN);
   expect(await statusOf(`${running.registrar(amulet.admin)}${INFO}`)).toBe(404);
+});
+
+test("a reload that is refused changes nothing: each admin is served by whom it was", async () => {
+  const [amulet, bonds] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
+  const running = await gateway({ upstreams: [upstream("prod", amulet)] });
+  const keysFile = join(folder(), "keys.jsonl");
+  const key = { name: "wallet", tier: "all", digest: digestOfKey(createKey()) };
+  writeFileSync(keysFile, `${JSON.stringify(key)}\n`);
+  const next = configured({
+    upstreams: [upstream("prod", bonds)],
+    clients: { tiers: { all: {} }, anonymous: "all", keysFile },
+  });
+  rmSync(keysFile);
+
+  await expect(running.gateway.reload(next)).rejects.toThrow(/keys\.jsonl/);
+
+  expect(await statusOf(`${running.registrar(amulet.admin)}${INFO}`)).toBe(200);
+  expect(await statusOf(`${running.registrar(UTILITY_ADMIN)}${INFO}`)).toBe(404);
 });
 
 test("a removed upstream finishes what runs and is then closed", async () => {

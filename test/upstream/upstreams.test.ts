@@ -33,6 +33,16 @@ test("upstreams start while everything is down, and say so", async () => {
 });
 
 describe("a reload", () => {
+  test("lets an alias stand for its new admin in no request that began before", () => {
+    const config = (admin: string) => upstreamConfigs({ name: "prod", admin, urls: ["http://127.0.0.1:1"] });
+    const { upstreams, environment } = openUpstreams(config(ADMIN));
+    const next = new Upstreams(config(OTHER_ADMIN), environment, upstreams);
+    expect(next.byAdmin(OTHER_ADMIN)).toBe(next.byName("prod"));
+    expect(next.byAdmin(ADMIN)).toBeUndefined();
+    expect(upstreams.byAdmin(OTHER_ADMIN)).toBeUndefined();
+    expect(upstreams.byAdmin(ADMIN)).toBe(upstreams.byName("prod"));
+  });
+
   async function openTwo() {
     const [first, second] = [await startRegistry(), await startRegistry({ admin: OTHER_ADMIN })];
     const keys = { one: { name: "one", urls: [first.url] }, two: { name: "two", urls: [second.url] } };
