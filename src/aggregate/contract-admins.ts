@@ -25,14 +25,14 @@ export class ContractAdmins {
   /** Notes that the registry of `admin` answered for the contract. */
   async learn(contract: string, admin: string): Promise<void> {
     const known = await this.facts.recall(factOf(contract));
-    const value = known === undefined || known === admin ? admin : AMBIGUOUS;
+    const value = known.every((each) => each === admin) ? admin : AMBIGUOUS;
     this.facts.remember(factOf(contract), value, REMEMBERED);
   }
 
   /** The admins whose registries answered for the contract, as far as is known: none, one, or several. */
   async recall(contract: string): Promise<{ readonly admin: string } | "several" | undefined> {
-    const known = await this.facts.recall(factOf(contract));
-    if (known === AMBIGUOUS) return "several";
+    const [known, another] = await this.facts.recall(factOf(contract));
+    if (known === AMBIGUOUS || another !== undefined) return "several";
     return known === undefined ? undefined : { admin: known };
   }
 }

@@ -65,7 +65,7 @@ export class PageSizeNegotiation {
   private async firstChoice(subject: string): Promise<number> {
     const known = this.accepted?.get(subject);
     if (known !== undefined) return known;
-    const recalled = await this.facts.recall(this.factOf(subject));
+    const [recalled] = await this.facts.recall(this.factOf(subject));
     const choice = recalled === undefined ? Number.NaN : Number(recalled);
     if (!Number.isSafeInteger(choice) || choice < 0) return 0;
     this.note(subject, choice);

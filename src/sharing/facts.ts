@@ -24,11 +24,11 @@ export class Facts implements FactsPort {
     else this.facts.delete(key);
   }
 
-  recall(key: string): string | undefined {
+  recall(key: string): readonly string[] {
     const fact = this.facts.get(key);
-    if (fact === undefined) return undefined;
-    if (fact.until > this.clock.now()) return fact.value;
+    if (fact === undefined) return [];
+    if (fact.until > this.clock.now()) return [fact.value];
     this.facts.delete(key);
-    return undefined;
+    return [];
   }
 }

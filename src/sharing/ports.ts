@@ -122,8 +122,8 @@ export interface FactsPort {
   /** Keeps a small fact for `ttl`; bounded, so it may be forgotten sooner. */
   remember(key: string, value: string, ttl: Duration): void;
 
-  /** A remembered fact. */
-  recall(key: string): MaybePromise<string | undefined>;
+  /** What is remembered: by this process, and by what is shared where that is something else. */
+  recall(key: string): MaybePromise<readonly string[]>;
 }
 
 /** What processes say to each other at once. */

@@ -45,7 +45,7 @@ describe("page sizes", () => {
 
   test.each(["nonsense", "-1", "1.5", "99"])("are tried though what is remembered is %s", async (remembered) => {
     const asked: string[] = [];
-    const facts = { remember: () => undefined, recall: (fact: string) => (asked.push(fact), remembered) };
+    const facts = { remember: () => undefined, recall: (fact: string) => (asked.push(fact), [remembered]) };
     const { choice } = await negotiation(facts).negotiate("a", CHOICES, registry(...CHOICES).ask);
     expect(CHOICES).toContain(choice);
     expect(asked[0]).toMatch(/^sizes:[A-Za-z0-9_-]{22}$/);

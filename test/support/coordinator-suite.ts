@@ -234,14 +234,14 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   describe.concurrent(`${name}: facts`, () => {
     test("recalls what was remembered until its time is over", () =>
       use(async ({ coordinator, pass }) => {
-        expect(await coordinator.facts.recall("contract")).toBeUndefined();
+        expect(await coordinator.facts.recall("contract")).toEqual([]);
         coordinator.facts.remember("contract", "DSO::1220aa", 150);
-        expect(await coordinator.facts.recall("contract")).toBe("DSO::1220aa");
+        expect(await coordinator.facts.recall("contract")).toEqual(["DSO::1220aa"]);
         coordinator.facts.remember("contract", "other::1220bb", 150);
-        expect(await coordinator.facts.recall("contract")).toBe("other::1220bb");
+        expect((await coordinator.facts.recall("contract"))[0]).toBe("other::1220bb");
         await pass(200);
         // Its time begins when it is written, which is soon.
-        await until(async () => (await coordinator.facts.recall("contract")) === undefined);
+        await until(async () => (await coordinator.facts.recall("contract")).length === 0);
       }));
   });
 }

@@ -47,8 +47,9 @@ export class SharedFacts implements FactsPort {
     this.connection.write(() => writingOf(this.connection, write, false), key.length + value.length);
   }
 
-  recall(key: string): MaybePromise<string | undefined> {
-    return this.local.recall(key) ?? (this.epochs.isUsableElsewhere ? this.read(key) : undefined);
+  recall(key: string): MaybePromise<readonly string[]> {
+    const own = this.local.recall(key);
+    return this.epochs.isUsableElsewhere ? this.read(key).then((shared) => joined(own, shared)) : own;
   }
 
   private async read(key: string): Promise<string | undefined> {
@@ -73,4 +74,8 @@ export class SharedFacts implements FactsPort {
     const [, until, value] = /^(\d+) (.*)$/s.exec(opened.text) ?? [];
     return Number(until) + CLOCKS_APART > this.clock.wallNow() ? value : undefined;
   }
+}
+
+function joined(own: readonly string[], shared: string | undefined): readonly string[] {
+  return shared === undefined || own.includes(shared) ? own : [...own, shared];
 }
