@@ -10,7 +10,7 @@ import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
 import { cachedRecord } from "../spec/operations.ts";
 import type { Priority } from "../limits/wait-queue.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
-import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
+import { chainOf, type MetadataAddress, metadataKey, metadataPath, purgeScopes } from "./metadata-key.ts";
 import { PAGE_SIZES } from "./page-size-negotiation.ts";
 import type { RegistryMetadata, Requester } from "./registry-metadata.ts";
 
@@ -52,8 +52,7 @@ export class MetadataResource implements Resource {
     const { operation } = this.address;
     this.registry.admit();
     const answer = await this.call(request);
-    // The narrowest scope that it is in.
-    answer.origin?.whenStray(() => void this.registry.coordinator.epochs.purge(this.admin, this.key.scopes.slice(-1)));
+    answer.origin?.whenStray(() => void this.registry.coordinator.epochs.purge(this.admin, this.strayScopes));
     const problem = checkAnswer(upstream, answer, () => observer.schemaViolated(upstream.name, operation));
     const asOf = answer.status === 200 ? answer.content?.supplyAsOf : undefined;
     if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);
@@ -188,6 +187,11 @@ export class MetadataResource implements Resource {
     if (nextPageToken === undefined || this.address.pageToken === undefined) return undefined;
     const next = chainOf(this.address, encodeURIComponent(nextPageToken));
     return next === this.chain() ? "repeated-token" : undefined;
+  }
+
+  /** What goes with this answer when it turns out to be another's: of a page, what was cut out of it as well. */
+  private get strayScopes(): readonly string[] {
+    return this.isPage ? purgeScopes(this.address.operation) : this.key.scopes.slice(-1);
   }
 
   private get isPage(): boolean {
