@@ -33,6 +33,10 @@ export function softScope(scope: string): string {
   return SOFT + scope;
 }
 
+function isSoft(scope: string): boolean {
+  return scope.startsWith(SOFT);
+}
+
 /** When a soft purge was, Unix ms; -Infinity where its epoch does not say. */
 function softPurgeTime(epoch: Epoch): number {
   const at = epoch.indexOf("@");
@@ -171,15 +175,22 @@ export class Epochs {
   /** Gives each of `scopes` a new epoch at `time` (Unix ms), higher than its last. Returns what is to be announced. */
   raise(partition: string | undefined, scopes: readonly string[], time: number): readonly Raised[] {
     const share = this.own(partition);
-    if (share.scopes.size + scopes.length > MAX_SCOPES) {
+    const added = scopes.filter((scope) => !share.scopes.has(scope));
+    if (share.scopes.size + added.length > MAX_SCOPES) {
+      // What is purged softly stays, whatever else becomes stale with it: that one scope is beyond the bound.
+      if (scopes.every(isSoft)) return this.raiseEach(share, [softScope("all")], time);
       const base = newEpoch(epochCount(share.base) + 1);
       this.replace(partition, { base, scopes: new Map() });
       return [{ scope: BASE, epoch: base }];
     }
+    return this.raiseEach(share, scopes, time);
+  }
+
+  private raiseEach(share: Share, scopes: readonly string[], time: number): readonly Raised[] {
     return scopes.map((scope) => {
       const last = share.scopes.get(scope);
       const count = last === undefined ? 1 : epochCount(last) + 1;
-      const epoch = scope.startsWith(SOFT) ? `${newEpoch(count)}@${Math.floor(time)}` : newEpoch(count);
+      const epoch = isSoft(scope) ? `${newEpoch(count)}@${Math.floor(time)}` : newEpoch(count);
       this.set(share, scope, epoch);
       return { scope, epoch };
     });
@@ -207,8 +218,7 @@ export class Epochs {
   }
 
   private set(share: Share, scope: string, epoch: Epoch): void {
-    const isSoft = scope.startsWith(SOFT);
-    if (isSoft) this.softVersion += 1;
+    if (isSoft(scope)) this.softVersion += 1;
     else if (!share.scopes.has(scope)) share.hard += 1;
     share.scopes.set(scope, epoch);
   }

@@ -42,6 +42,16 @@ describe("after a soft purge", () => {
     expect([answer.outcome, answer.body?.toString()]).toEqual([outcome, body]);
   });
 
+  // Beyond a bound the whole partition had a new epoch: a registry that was down had nothing left.
+  test("of more than have an epoch of their own, what was stored is stale, and does not go", async () => {
+    const fixture = await warm({ script: (_r, n) => (n === 1 ? {} : { fails: 502 }) });
+    for (let i = 0; i < 600; i += 1) await soften(fixture, `instrument:I-${i}`);
+    await fixture.advance(31 * SECOND);
+    expect((await fixture.get()).body?.toString()).toBe("body 1");
+    await fixture.coordinator.epochs.purge(PARTITION, ["all"]);
+    await expect(fixture.get()).rejects.toMatchObject({ status: 502 });
+  });
+
   test("staleIfError counts from then", async () => {
     const fixture = await warm({ script: (_r, n) => (n === 1 ? {} : { fails: 502 }) });
     await soften(fixture);

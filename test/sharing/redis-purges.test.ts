@@ -1,4 +1,5 @@
 import { afterAll, expect, test } from "vitest";
+import { digestOf } from "../../src/digest.ts";
 import { softScope } from "../../src/sharing/epochs.ts";
 import { closeAll, entryOf, redisServer, replicaOn } from "../support/redis-scene.ts";
 import { clock } from "../support/redis-replicas.ts";
@@ -37,6 +38,19 @@ test("a soft purge reaches a replica whose messages are lost within 2 s, with it
     expect(coordinator.epochs.softPurgedAt(key, "")).toBeGreaterThanOrEqual(at - 1);
     expect(coordinator.epochs.epochOf(key)).toBe(epoch);
   }
+});
+
+test("a soft purge of one instrument too many is a soft one of all, and in Redis when it is said to be", async () => {
+  const server = await redisServer();
+  const { coordinator } = await replicaOn({ url: server.url });
+  const partition = "DSO::1220aa";
+  const table = `rg:{${digestOf(partition)}}:e`;
+  const soften = (i: number) => coordinator.epochs.purge(partition, [softScope(`instrument:I-${i}`)]);
+  await until(async () => (await soften(0)) === "fleet");
+  for (let i = 1; i < 256; i += 1) expect(await soften(i)).toBe("fleet");
+  expect(await server.client.hexists(table, softScope("all"))).toBe(0);
+  expect(await soften(256)).toBe("fleet");
+  expect(await server.client.hexists(table, softScope("all"))).toBe(1);
 });
 
 test("what a replica reads from Redis after a soft purge elsewhere is known to be of before", async () => {

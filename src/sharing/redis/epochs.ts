@@ -160,11 +160,14 @@ export class SharedEpochs extends Epochs implements EpochsPort {
 
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     const view = this.view(partition);
-    for (const raised of this.raise(partition, scopes, this.clock.wallNow())) notePending(view, raised);
+    // Not always what was asked for: there is a bound to the scopes that have an epoch of their own.
+    const raised = this.raise(partition, scopes, this.clock.wallNow());
+    for (const each of raised) notePending(view, each);
     if (!this.connection.isConnected) return "pending";
     const { session } = view.breaker;
     try {
-      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.exchange.flush(view);
+      const isPending = () => view.pending.has(BASE) || raised.some(({ scope }) => view.pending.has(scope));
+      while (isPending()) await this.exchange.flush(view);
       return "fleet";
     } catch {
       this.fail(view.breaker, session);
