@@ -127,7 +127,8 @@ export class CollapsedForwarding {
     const { tiers, epochs } = this.options;
     const known = tiers.memory.variants(key)?.[0]?.entry.vary ?? [];
     const variant = variantOf(selectingNames(policy, known), headers);
-    const epoch = epochs.epochOf(key) ?? "";
+    // Of a page whose token nobody issued here, that of its scopes: it, too, is not shared across a purge.
+    const epoch = epochs.epochOf(key) ?? epochs.epochOf({ partition: key.partition, scopes: key.scopes }) ?? "";
     return `${prefixOf(key)}${epoch}\n${isAuthorized(policy, headers) ? "authorized" : ""}\n${variant}`;
   }
 

@@ -94,6 +94,17 @@ describe("the memory tier", () => {
     ]);
   });
 
+  test("has a place for a success among errors of as many other variants as are kept", () => {
+    const store = new MemoryStore({ maxBytes: 64 * MIB, maxObject: MIB });
+    for (let i = 0; i < 20; i += 1) {
+      store.set(key("a"), entry({ variant: `v${i}`, status: 404, receivedAt: i }));
+    }
+    store.set(key("a"), entry({ variant: "x", receivedAt: 20 }));
+    const variants = store.get(key("a"))!;
+    expect(variants).toHaveLength(16);
+    expect(variants[0]).toMatchObject({ variant: "x", status: 200 });
+  });
+
   test("drops what is of another epoch", () => {
     const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
     store.set(key("a"), entry({ variant: "x", epoch: "1" }));

@@ -89,6 +89,18 @@ describe("a page behind a token", () => {
     expect(fixture.upstream.requests[0]?.epoch).toBeUndefined();
   });
 
+  test("that nobody issued is not shared with those who ask after a purge", async () => {
+    const fixture = new CacheFixture({ policy: POLICY, script: () => ({ delay: SECOND }) });
+    const resource = chained(fixture);
+    const before = [fixture.get({ resource }), fixture.get({ resource })];
+    await fixture.advance(500);
+    await fixture.coordinator.epochs.purge(PARTITION, ["list"]);
+    const after = fixture.get({ resource });
+    await fixture.advance(SECOND);
+    for (const each of before) expect((await each).body?.toString()).toBe("body 1");
+    expect((await after).body?.toString()).toBe("body 2");
+  });
+
   test("is stored once the token was issued, until the page before changes", async () => {
     const fixture = new CacheFixture({ policy: POLICY });
     const resource = chained(fixture);

@@ -112,7 +112,8 @@ export class MemoryStore implements Store {
     const remaining = (cache: LRUCache<string, Variants>): CachedEntry[] =>
       (cache.peek(id) ?? []).filter((cached) => isOtherVariant(cached.entry, entry));
     const other = isSuccess ? this.errors : this.successes;
-    const kept = remaining(other);
+    // This one has a place among the variants, however many the other shelf has.
+    const kept = remaining(other).slice(0, MAX_VARIANTS - 1);
     setOrDelete(other, id, kept);
     const own = isSuccess ? this.successes : this.errors;
     if (entry.body.length > this.bounds.maxObject) {
