@@ -36,6 +36,9 @@ export interface CataloguePage {
 /** Characters of instruments on one page: beyond, it ends short of its size. */
 const MAX_SIZE = 8 * 1024 * 1024;
 
+/** Each may have to be looked for in every instrument, in one go. */
+const MOST_WORDS = 10;
+
 /** How far a search came: the rank, and the last instrument by its registry and id. */
 type Position = readonly [query: string, rank: number, admin: string, id: string];
 
@@ -97,6 +100,9 @@ function* matches(
   query: CatalogueQuery,
 ): Generator<readonly [rank: Rank, registry: Searched, at: number]> {
   const words = readQuery(query.query);
+  if (words.words.length > MOST_WORDS) {
+    throw new GatewayError("invalid_query", `query has more than ${MOST_WORDS} words; search for the rarest of them`);
+  }
   // What holds no letter and no digit was not meant to mean everything.
   if (words.phrase === "" && query.query.trim() !== "") return;
   const symbol = query.symbol === undefined ? undefined : searchText(query.symbol);

@@ -2,6 +2,7 @@ import { Type, type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { GatewayError } from "../errors.ts";
 import { digestOf } from "../digest.ts";
+import { parseJson } from "../json.ts";
 import type { Position } from "./position.ts";
 
 /** Characters of a {@link shortDigest}. */
@@ -59,9 +60,11 @@ export function decodeCursor(token: string): Cursor {
   // One cursor has one spelling, so that nothing is kept under two.
   const isWhole = bytes[0] === VERSION && sum === checksum(text) && bytes.toString("base64url") === token;
   if (!isWhole) throw notACursor();
-  const fields = JSON.parse(text) as unknown;
+  const fields = parseJson(text);
   if (!Form.Check(fields)) throw notACursor();
   const [[done, doneDigest], within] = fields;
+  // Half a character cannot be asked for.
+  if (within?.some((field) => typeof field === "string" && !field.isWellFormed()) === true) throw notACursor();
   return { done, doneDigest, within: within === null ? undefined : positionOf(within) };
 }
 

@@ -18,12 +18,13 @@ export type Rank = (typeof RANKS)[number];
 export interface Query {
   /** Searched text; empty: everything matches. */
   readonly phrase: string;
+  /** Each once. */
   readonly words: readonly string[];
 }
 
 export function readQuery(text: string): Query {
   const phrase = searchText(text);
-  return { phrase, words: phrase === "" ? [] : phrase.split(" ") };
+  return { phrase, words: phrase === "" ? [] : [...new Set(phrase.split(" "))] };
 }
 
 /** Characters of an id that are searched; of names and symbols no more are given. */
@@ -71,7 +72,7 @@ export class SearchIndex {
     }
     // Most registries know nothing of most queries, and are done with here.
     const needed = rank === 3 ? query.words : [query.phrase];
-    if (!needed.every((text) => this.text.includes(text)) || (rank === 3 && needed.length < 2)) return;
+    if (!needed.every((text) => this.text.includes(text)) || (rank === 3 && needed[0] === query.phrase)) return;
     const pattern = patternOf(query, rank);
     for (let at = this.next(pattern, from); at < this.size; at = this.next(pattern, at + 1)) {
       if (this.rankOf(at, query) === rank) yield at;

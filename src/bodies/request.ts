@@ -14,10 +14,15 @@ export interface RequestForm {
   readonly isSettlement?: boolean;
 }
 
+/** Why a body is refused: the code of the error, and its text for the caller. */
+export interface RequestRefusal {
+  readonly code: "malformed_body" | "invalid_request" | "admin_ambiguous";
+  readonly text: string;
+}
+
 /** What a request's body says, as far as the gateway wants to know. */
 export interface RequestContent {
-  /** Why it is refused, in the caller's words. */
-  readonly refusal: string | undefined;
+  readonly refusal: RequestRefusal | undefined;
   /** Why it breaks the published rules beyond the form that every registry wants. */
   readonly strictProblem: string | undefined;
   /** The admins it names. */
@@ -29,17 +34,17 @@ export interface RequestContent {
 /** Reads the body of a request; the strict rules are applied when they are asked for. */
 export function readRequestBody(body: Buffer, { kind, paths, isSettlement }: RequestForm): RequestContent {
   const parsed = parseJson(body);
-  if (typeof parsed === "string") return refused(parsed);
+  if (typeof parsed === "string") return refused("malformed_body", parsed);
   const { text, json } = parsed;
   const problem = kind === undefined ? undefined : requestProblem(kind, json, false);
-  if (problem !== undefined) return refused(`the request is not valid: ${problem}`);
+  if (problem !== undefined) return refused("invalid_request", `the request is not valid: ${problem}`);
   try {
     return new ParsedRequest(kind, json, {
       admins: paths === undefined ? [] : adminsNamedBy(text, json, paths),
       allocations: isSettlement === true ? allocationsOf(text, json) : [],
     });
   } catch (error) {
-    if (error instanceof AmbiguousBody) return refused(error.message);
+    if (error instanceof AmbiguousBody) return refused("admin_ambiguous", error.message);
     throw error;
   }
 }
@@ -96,6 +101,6 @@ class ParsedRequest implements RequestContent {
   }
 }
 
-function refused(refusal: string): RequestContent {
-  return { refusal, strictProblem: undefined, admins: [], allocations: [] };
+function refused(code: RequestRefusal["code"], text: string): RequestContent {
+  return { refusal: { code, text }, strictProblem: undefined, admins: [], allocations: [] };
 }

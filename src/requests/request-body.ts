@@ -162,7 +162,7 @@ async function readElsewhere(bodies: BodyReader, body: Buffer, form: RequestForm
 }
 
 function accepted(content: RequestContent): RequestContent {
-  if (content.refusal !== undefined) throw new GatewayError("malformed_body", content.refusal);
+  if (content.refusal !== undefined) throw new GatewayError(content.refusal.code, content.refusal.text);
   return content;
 }
 

@@ -24,3 +24,10 @@ test("all instruments of 50 registries are searched to the end, page by page, wi
   const everything = search("", { pageSize: 1_000 });
   expect(everything.instruments).toHaveLength(1_000);
 });
+
+test("a query of a few words is searched, however often it repeats them, and one of many is refused", async () => {
+  const { search } = await buildLargeCatalogue(1, 10);
+  expect(search("amulet ".repeat(500)).instruments).toHaveLength(search("amulet").instruments.length);
+  const many = Array.from({ length: 11 }, (_, i) => `e${i}`).join(" ");
+  expect(() => search(many)).toThrow(expect.objectContaining({ status: 400, code: "invalid_query" }));
+});

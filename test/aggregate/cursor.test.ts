@@ -80,6 +80,8 @@ describe("a cursor", () => {
     '[[1,"x"],["r",0,null,"abc",true,1,""]]',
     "{}",
     "[[1e99,1],3]",
+    "x",
+    String.raw`[[0,"x"],["r",0,"\ud800","",true,1,""]]`,
   ])("is refused when its checksum is right and it says %s", (text) => {
     const sum = Buffer.from(shortDigest(`registry-gateway cursor 1 ${text}`), "base64url");
     const token = Buffer.concat([Buffer.from([1]), sum, Buffer.from(text)]).toString("base64url");

@@ -88,6 +88,17 @@ describe("a request that is not valid never reaches a registry:", () => {
     expect(running().called()).toEqual([]);
   });
 
+  test.each([
+    ["{", "malformed_body"],
+    ["{}", "invalid_request"],
+    ['{"choiceArguments":{"expectedAdmin":"a::1220","expectedAdmin":"b::1220"}}', "admin_ambiguous"],
+    [`{"choiceArguments":{"expectedAdmin":["a::1220"]}}`, "admin_ambiguous"],
+  ])("the code of a factory call with the body %s is %s", async (body, code) => {
+    const answer = await send(running().url, { path: FACTORY, body });
+    expect(JSON.parse(answer.text)).toMatchObject({ code });
+    expect(answer.status).toBe(400);
+  });
+
   test("the text says where it is wrong", async () => {
     const of = async (request: SentRequest): Promise<string> => errorOf(await send(running().url, request));
     expect(await of({ path: FACTORY, body: "{}" })).toContain("choiceArguments is missing");
