@@ -16,6 +16,8 @@ export class CountedCalls {
   readonly freeAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   readonly askAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   isPumping = false;
+  /** Lets waiting calls go, by the limit of who waited last: a reload may have brought another. */
+  pump: () => Promise<void> = () => Promise.resolve();
 
   constructor(clock: Clock) {
     this.queue = new WaitQueue(clock);
@@ -32,20 +34,25 @@ export class CountedCalls {
   }
 }
 
+/** Names what shares the windows of a limit, the same in all processes: a group, or an upstream by itself. */
+export function whoseLimit({ name, rateLimit }: Pick<UpstreamConfig, "name" | "rateLimit">): string {
+  return rateLimit?.group === undefined ? `upstream:${name}` : `group:${rateLimit.group}`;
+}
+
 /** The groups of upstreams that share a rate limit. Outlives reloads: members come and go, what is known stays. */
 export class RateLimitGroups {
-  /** Group → what is counted together → its calls. */
+  /** As {@link whoseLimit} names it → what is counted together → its calls. */
   private readonly groups = new Map<string, Map<string, CountedCalls>>();
 
   /** These are the upstreams from now on. */
   reset(configs: readonly UpstreamConfig[]): void {
-    const named = new Set(configs.map(({ rateLimit }) => rateLimit?.group));
-    for (const group of this.groups.keys()) if (!named.has(group)) this.groups.delete(group);
+    const named = new Set(configs.map(whoseLimit));
+    for (const whose of this.groups.keys()) if (!named.has(whose)) this.groups.delete(whose);
   }
 
-  of(group: string): Map<string, CountedCalls> {
-    let counted = this.groups.get(group);
-    if (counted === undefined) this.groups.set(group, (counted = new Map()));
+  of(whose: string): Map<string, CountedCalls> {
+    let counted = this.groups.get(whose);
+    if (counted === undefined) this.groups.set(whose, (counted = new Map()));
     return counted;
   }
 }

@@ -4,7 +4,7 @@ import type { Coordinator } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitClaim, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";
-import { CountedCalls, type RateLimitGroups } from "./counted-calls.ts";
+import { CountedCalls, type RateLimitGroups, whoseLimit } from "./counted-calls.ts";
 import { formatRefusal, LONGEST_RETRY_AFTER, parseRefusal } from "./refusal.ts";
 import { Recurrence } from "../recurrence.ts";
 import { PRIORITIES, type Priority } from "./wait-queue.ts";
@@ -55,19 +55,21 @@ const LONGEST_RECOVERY: Duration = 600_000;
  */
 export class RateLimit {
   private readonly parts: RateLimitParts;
+  private readonly whose: string;
   private readonly limits: readonly LimitWindow[];
   /** A call that is made later than this after it was granted counts from when it is made. */
   private readonly leeway: Duration;
-  /** Of a group: those of all its members. */
+  /** Of a group: those of all its members. What was learned outlives a reload. */
   private readonly counted: Map<string, CountedCalls>;
   private readonly rations: Recurrence;
 
   constructor(parts: RateLimitParts) {
-    const { rateLimit, groups, clock } = parts;
+    const { upstream, rateLimit, groups, clock } = parts;
     this.parts = parts;
     this.limits = windowsOf(rateLimit);
     this.leeway = Math.min(...this.limits.map(({ per }) => travelIn(per))) / 2;
-    this.counted = rateLimit.group === undefined ? new Map() : groups.of(rateLimit.group);
+    this.whose = whoseLimit({ name: upstream, rateLimit });
+    this.counted = groups.of(this.whose);
     this.rations = new Recurrence(clock);
   }
 
@@ -105,10 +107,11 @@ export class RateLimit {
   /**
    * A call that was granted at `grantedAt` is made only now, for it had to wait for a connection or for credentials. It
    * counts from now on: what was counted then is soon out of the window, and this call would come on top of the next ones.
-   * @throws {@link GatewayError} 429 (in the promise) when what it was granted is out of a window, and there is no other.
+   * Where its grant is out of a window it takes another.
+   * @throws as {@link take}
    */
-  begin(operation: Operation, grantedAt: Instant): undefined | Promise<void> {
-    return this.isInTime(operation, grantedAt) ? undefined : this.takeAnew(operation);
+  begin(call: CountedCall, grantedAt: Instant): undefined | Promise<void> {
+    return this.isInTime(call.operation, grantedAt) ? undefined : this.take(call);
   }
 
   /** The upstream answered 429 although the budget allowed the call: the real limit is lower, for other processes as well. */
@@ -141,12 +144,6 @@ export class RateLimit {
     return true;
   }
 
-  /** Names what shares its windows, the same in all processes. */
-  private get whose(): string {
-    const { rateLimit, upstream } = this.parts;
-    return rateLimit.group === undefined ? `upstream:${upstream}` : `group:${rateLimit.group}`;
-  }
-
   private countedOf(operation: Operation): CountedCalls {
     const key = this.parts.rateLimit.perEndpoint ? operation : "";
     let counted = this.counted.get(key);
@@ -167,12 +164,6 @@ export class RateLimit {
     if (this.limits.some(({ per }) => late >= per)) return false;
     if (late > this.leeway) coordinator.limits.recount(this.claim(operation, this.limits));
     return true;
-  }
-
-  private async takeAnew(operation: Operation): Promise<void> {
-    const counted = this.countedOf(operation);
-    if (await this.ask(counted, operation, "post")) return;
-    throw this.refusal(counted, Math.max(counted.grantedAt("post") - this.parts.clock.now(), 0));
   }
 
   private claim(operation: Operation, windows: readonly LimitWindow[]): LimitClaim {
@@ -221,16 +212,17 @@ export class RateLimit {
       signal,
       late: () => this.refusal(counted, Math.max(counted.grantedAt(priority) - clock.now(), 0)),
     });
-    this.schedulePump(counted, operation);
+    counted.pump = () => this.pump(counted, operation);
+    this.schedulePump(counted);
     return turn;
   }
 
-  private schedulePump(counted: CountedCalls, operation: Operation): void {
+  private schedulePump(counted: CountedCalls): void {
     const { head } = counted.queue;
     if (counted.isPumping || head === undefined) return;
     counted.isPumping = true;
     const { clock } = this.parts;
-    clock.after(Math.max(counted.asksAt(head) - clock.now(), 1), () => void this.pump(counted, operation));
+    clock.after(Math.max(counted.asksAt(head) - clock.now(), 1), () => void counted.pump());
   }
 
   /** Lets waiting calls go as long as there is something to take. */
@@ -240,7 +232,7 @@ export class RateLimit {
       counted.queue.admitNext();
     }
     counted.isPumping = false;
-    this.schedulePump(counted, operation);
+    this.schedulePump(counted);
   }
 
   private refusal(counted: CountedCalls, wait: Duration): GatewayError {

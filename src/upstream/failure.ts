@@ -1,5 +1,6 @@
 import { GatewayError } from "../errors.ts";
 import type { ErrorCode } from "../errors.ts";
+import type { Duration } from "../clock.ts";
 import { formatSize } from "../units.ts";
 
 interface Consequences {
@@ -124,4 +125,11 @@ export function undecodable(upstream: string, text: string): Failure {
 export function removed(upstream: string): GatewayError {
   const text = `upstream "${upstream}" was removed from the configuration; try again`;
   return new GatewayError("upstream_disabled", text, { retryAfter: 1, proxyError: "destination_unavailable" });
+}
+
+/** The 429 while no node may be asked: each answered 429 and said for how long. */
+export function leftAlone(upstream: string, wait: Duration): GatewayError {
+  const retryAfter = Math.max(1, Math.ceil(wait / 1_000));
+  const text = `upstream "${upstream}" answered 429 Too Many Requests and is left alone for as long as it asked`;
+  return new GatewayError("too_many_requests", `${text}; try again in ${retryAfter} s`, { retryAfter });
 }

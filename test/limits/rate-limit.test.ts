@@ -13,6 +13,7 @@ import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import {
   acceptCall,
+  ADMIN,
   inTime,
   listCall,
   openUpstream,
@@ -51,6 +52,40 @@ function open(limit: Partial<RateLimitConfig> = {}, isRemote = false) {
   return { clock, budget, shares, take };
 }
 
+/** A call that was granted a while ago. */
+const late = (clock: ManualClock) =>
+  ({ operation: "instruments", priority: "post", deadline: clock.now() + 10_000 }) as const;
+
+test("a limit that a reload lowered holds for calls that wait since before it", async () => {
+  const clock = new ManualClock();
+  const groups = new RateLimitGroups();
+  const coordinator = localCoordinator(clock);
+  const limitOf = (requests: number) =>
+    new RateLimit({
+      upstream: "amulet",
+      rateLimit: { requests, per: 1_000, maxWait: 60_000, perEndpoint: false },
+      coordinator,
+      clock,
+      groups,
+      onRation: () => undefined,
+    });
+  let granted = 0;
+  const take = (limit: RateLimit) =>
+    void Promise.resolve(limit.take({ ...late(clock), deadline: clock.now() + 60_000 })).then(() => (granted += 1));
+  const before = limitOf(10);
+  for (let i = 0; i < 40; i += 1) take(before);
+  await tick();
+  expect(granted).toBe(10);
+  take(limitOf(2));
+  for (let i = 0; i < 50; i += 1) {
+    clock.advance(100);
+    await tick();
+  }
+  // Five seconds of two each.
+  expect(granted).toBeGreaterThan(10);
+  expect(granted).toBeLessThanOrEqual(20);
+});
+
 describe.each([
   ["in this process", false],
   ["behind a process border", true],
@@ -82,7 +117,7 @@ describe.each([
     const grantedAt = clock.now();
     for (let i = 0; i < 2; i++) expect(await take("post")).toBe("taken");
     clock.advance(700);
-    await budget.begin("instruments", grantedAt);
+    await budget.begin(late(clock), grantedAt);
     clock.advance(430);
     expect(await take("post")).toBe("taken");
     expect(await take("post")).toBe("429 1");
@@ -95,7 +130,7 @@ describe.each([
     const grantedAt = clock.now();
     expect(await take("post")).toBe("taken");
     clock.advance(40);
-    expect(budget.begin("instruments", grantedAt)).toBeUndefined();
+    expect(budget.begin(late(clock), grantedAt)).toBeUndefined();
     expect(await take("post")).toBe("taken");
   });
 
@@ -104,9 +139,26 @@ describe.each([
     const grantedAt = clock.now();
     expect(await take("post")).toBe("taken");
     clock.advance(1_200);
-    await budget.begin("instruments", grantedAt);
+    await budget.begin(late(clock), grantedAt);
     expect(await take("post")).toBe("taken");
-    await expect(budget.begin("instruments", grantedAt)).rejects.toMatchObject({ status: 429, retryAfter: 2 });
+    await expect(budget.begin(late(clock), grantedAt)).rejects.toMatchObject({ status: 429, retryAfter: 2 });
+  });
+
+  test("has one whose grant is out of the window wait for another as any call does", async () => {
+    const { budget, take, clock } = open({ requests: 2, per: 1_000 }, isRemote);
+    const grantedAt = clock.now();
+    expect(await take("post")).toBe("taken");
+    clock.advance(1_200);
+    for (let i = 0; i < 2; i++) expect(await take("post")).toBe("taken");
+    const begun: number[] = [];
+    const waiting = budget.begin(late(clock), grantedAt)!.then(() => begun.push(clock.now() - grantedAt));
+    for (let i = 0; i < 60; i += 1) {
+      clock.advance(20);
+      await tick();
+    }
+    await waiting;
+    expect(begun[0]).toBeGreaterThan(2_200);
+    expect(begun[0]).toBeLessThan(2_400);
   });
 
   test("lets wait what comes free within maxWait, the most urgent first", async () => {
@@ -355,6 +407,34 @@ describe("an upstream with rateLimit", () => {
     expect(upstream.status().budgetLeft).toBe(0);
   });
 
+  test("gets no more in any window when it fails and all its nodes are asked for their info", async () => {
+    const clock = new ManualClock();
+    const registries = await Promise.all([0, 1, 2].map(() => startRegistry({ clock })));
+    const limit = { requests: 2, per: "1s", maxWait: "1m" };
+    const keys = { rateLimit: limit, retry: { attempts: 1 }, hedge: { enabled: false } };
+    const { upstream } = openUpstream(registries, keys, { clock });
+    const at: number[] = [];
+    for (const each of registries) {
+      each.script(({ operation }) => {
+        at.push(clock.now());
+        return operation === "info" ? undefined : { status: 503, body: '{"error":"not now"}' };
+      });
+    }
+    const deadline = clock.now() + 3_600_000;
+    const infos = () => registries.reduce((sum, { calls }) => sum + calls.count("info"), 0);
+    const calls = (async () => {
+      for (let i = 0; i < 12; i += 1) await upstream.call(acceptCall({ path: `${acceptCall().path}?${i}`, deadline }));
+    })();
+    const end = new AbortController();
+    void calls.finally(() => end.abort());
+    while (!end.signal.aborted || infos() < 6) {
+      clock.advance(20);
+      await tick();
+    }
+    await calls;
+    for (let i = 2; i < at.length; i += 1) expect(at[i]! - at[i - 2]!).toBeGreaterThanOrEqual(1_000);
+  });
+
   test("gets no more in any window when calls had to wait for a connection", async () => {
     const registry = await startRegistry();
     const clock = new ManualClock();
@@ -456,6 +536,69 @@ describe("a 429 where no rateLimit is configured", () => {
     const { registry, upstream } = await answering(["retry-after", "20", "content-type", "text/plain"], "slow down");
     await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 429, retryAfter: 20 });
     expect(registry.calls.count("transfer_accept")).toBe(1);
+  });
+
+  test("with Retry-After is not forgotten with a reload", async () => {
+    const registry = await startRegistry();
+    const { upstreams, environment } = openUpstream([registry], { admin: ADMIN });
+    await upstreams.byName("amulet")!.call(listCall());
+    registry.script(() => ({ status: 429, headers: ["retry-after", "20", "content-type", "text/plain"], body: "" }));
+    expect((await upstreams.byName("amulet")!.call(acceptCall())).status).toBe(429);
+    const [config] = upstreamConfigs({ name: "amulet", admin: ADMIN, urls: [registry.url], timeout: "9s" });
+    const next = new Upstreams([config!], environment, upstreams);
+    onTestFinished(() => next.close());
+    await expect(next.byName("amulet")!.call(acceptCall())).rejects.toMatchObject({ status: 429 });
+    expect(registry.calls.count("transfer_accept")).toBe(1);
+  });
+
+  test("with Retry-After to a check is obeyed by checks, and no fault of the node", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstream, upstreams } = openUpstream([registry], {}, { clock });
+    await upstream.learnAdmin(clock.now() + 60_000);
+    upstreams.start();
+    await registry.calls.reached(2);
+    await expect.poll(() => registry.calls.open).toBe(0);
+    registry.calls.clear();
+    registry.script(() => ({ status: 429, headers: ["retry-after", "20"], body: "" }));
+    upstreams.receive(undefined);
+    await registry.calls.reached(1);
+    const pass = async (seconds: number) => {
+      for (let i = 0; i < seconds * 4; i += 1) {
+        clock.advance(250);
+        await tick();
+      }
+    };
+    await pass(18);
+    upstreams.receive(undefined);
+    await pass(1);
+    expect(registry.calls.count("info")).toBe(1);
+    expect(upstream.status().nodes[0]!.state).toBe("up");
+    registry.script(undefined);
+    await pass(10);
+    upstreams.receive(undefined);
+    await registry.calls.reached(2);
+  });
+
+  test("with Retry-After to the info that a breaker asks for opens none, and has nothing asked until then", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstream } = openUpstream([registry], { retry: { attempts: 1 } }, { clock });
+    const deadline = clock.now() + 3_600_000;
+    await upstream.learnAdmin(deadline);
+    const refusal = { status: 429, headers: ["retry-after", "30"], body: "" };
+    const failure = { status: 503, body: '{"error":"not now"}' };
+    registry.script(({ operation }) => (operation === "info" ? refusal : failure));
+    registry.calls.clear();
+    for (let i = 0; i < 10; i += 1) await upstream.call(acceptCall({ path: `${acceptCall().path}?${i}`, deadline }));
+    await expect.poll(() => registry.calls.count("info")).toBe(1);
+    await expect.poll(() => registry.calls.open).toBe(0);
+    for (let i = 0; i < 25; i += 1) {
+      clock.advance(1_000);
+      await tick();
+    }
+    expect(registry.calls.count("info")).toBe(1);
+    await expect(upstream.call(acceptCall({ deadline }))).rejects.toMatchObject({ status: 429 });
   });
 
   test("of a conflict of the ledger, as JSON without Retry-After, pauses nothing", async () => {

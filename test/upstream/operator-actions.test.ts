@@ -3,6 +3,7 @@ import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { Action } from "../../src/sharing/actions.ts";
 import { systemClock } from "../../src/clock.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, listCall, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";
 
 const operator = { upstream: "amulet", by: "no token", from: "loopback" };
@@ -188,6 +189,31 @@ describe("cache-only mode", () => {
     expect(opened.registries.map(({ calls }) => calls.count("info"))).toEqual([0, 0]);
     expect(callsOf(opened)).toEqual([0, 0]);
     expect(opened.observer.count("refused amulet cache-only")).toBe(2);
+  });
+
+  test("has a breaker that is open ask nothing either", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const coordinator = localCoordinator(clock);
+    const { upstream, upstreams } = openUpstream([registry], { retry: { attempts: 1 } }, { coordinator, clock });
+    coordinator.actions.onChange(() => upstreams.followActions());
+    const deadline = clock.now() + 3_600_000;
+    upstreams.start();
+    await upstream.learnAdmin(deadline);
+    registry.script(() => ({ status: 503, body: '{"error":"not now"}' }));
+    for (let i = 0; i < 10; i += 1) await upstream.call(acceptCall({ path: `${acceptCall().path}?${i}`, deadline }));
+    await expect.poll(() => upstream.state).toBe("failing");
+    await coordinator.actions.act({ action: { ...operator, mode: "cache-only" }, lasts: undefined });
+    await expect.poll(() => registry.calls.open).toBe(0);
+    registry.calls.clear();
+    for (let i = 0; i < 100; i += 1) {
+      clock.advance(1_000);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(registry.calls.total).toBe(0);
+    registry.script(undefined);
+    await coordinator.actions.act({ action: operator, lasts: undefined });
+    await expect.poll(() => upstream.state).toBe("up");
   });
 
   test("is over when it is undone: every node is asked which registry it is, and takes calls", async () => {

@@ -128,6 +128,32 @@ test("a node that asks for a pause with Retry-After is left alone", async () => 
   expect(registries[0]!.calls.total).toBeLessThanOrEqual(1);
 });
 
+test("a node that asked for a pause has it, whatever it answers to calls that were under way", async () => {
+  const { registries, upstream } = await openProved(2);
+  const answers = [
+    { status: 429, headers: ["retry-after", "30", "content-type", "text/plain"], body: "slow down" },
+    { status: 503, headers: ["content-type", "text/plain"], body: "busy" },
+  ];
+  const both = Promise.withResolvers<void>();
+  registries[0]!.script(async ({ operation }) => {
+    if (operation === "info") return undefined;
+    const mine = answers.shift();
+    if (answers.length === 0) both.resolve();
+    await both.promise;
+    // The second, when the first call has gone elsewhere.
+    if (mine?.status === 503) await registries[1]!.calls.reached(3);
+    return mine;
+  });
+  registries[1]!.script(async () => {
+    await both.promise;
+    return undefined;
+  });
+  const first = Array.from({ length: 4 }, () => upstream.call(acceptCall()));
+  expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  for (let i = 0; i < 20; i++) expect((await upstream.call(acceptCall())).status).toBe(200);
+  expect(asked(registries[0]!)).toBe(2);
+});
+
 test("when all nodes ask for a long pause the call does not wait", async () => {
   const { registries, upstream } = await openProved(2);
   for (const { faults } of registries) await faults.set({ kind: "status", status: 503, retryAfter: "30" });

@@ -1,11 +1,10 @@
 import type { Readable } from "node:stream";
 import type { Duration, Instant } from "../../clock.ts";
-import { GatewayError } from "../../errors.ts";
 import { type Fields, filterFields } from "../../fields.ts";
 import { TRACE_FIELDS } from "../../trace-context.ts";
 import { isOfVersion2 } from "../../spec/endpoints.ts";
 import type { Poll, StreamedCall } from "../call.ts";
-import { answerTimeout, connectTimeout, type Failure } from "../failure.ts";
+import { answerTimeout, connectTimeout, type Failure, leftAlone } from "../failure.ts";
 import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind, AttemptOutcome, AttemptTrace } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
@@ -67,7 +66,7 @@ export class Attempt {
       fields: sent,
       body,
       wantsUnused,
-      whenOpened: () => parts.rateLimit?.begin(operation, startedAt)?.catch(refusedByLimit),
+      whenOpened: () => this.count(),
     };
     this.request = new WireRequest(node.connections, request, listener);
   }
@@ -99,6 +98,16 @@ export class Attempt {
     this.isOver = true;
     this.node.load.inFlight -= 1;
     this.request.abort(reason);
+  }
+
+  /** It counts in `rateLimit` from now on, for it had to wait for a connection. */
+  private count(): undefined | Promise<void> {
+    const { rateLimit, clock } = this.parts;
+    const { operation, signal } = this.call;
+    const deadline = Math.min(this.deadline, this.call.deadline);
+    return rateLimit?.begin({ operation, priority: "post", deadline, signal }, this.startedAt)?.then(() => {
+      this.quietSince = clock.now();
+    }, refusedByLimit);
   }
 
   /** Says how it ended. */
@@ -222,11 +231,4 @@ function findPolled({ choice, nodes }: UpstreamParts, poll: Poll, now: Instant):
   poll.asked.add(node.index);
   poll.node = node.index;
   return node;
-}
-
-/** The 429 while no node may be asked: each answered 429 and said for how long. */
-function leftAlone(upstream: string, wait: Duration): GatewayError {
-  const retryAfter = Math.max(1, Math.ceil(wait / 1_000));
-  const text = `upstream "${upstream}" answered 429 Too Many Requests and is left alone for as long as it asked`;
-  return new GatewayError("too_many_requests", `${text}; try again in ${retryAfter} s`, { retryAfter });
 }

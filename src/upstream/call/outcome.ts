@@ -11,9 +11,6 @@ import type { UpstreamParts } from "../parts.ts";
 import { retryAfter } from "../wire/answer.ts";
 import type { Attempt } from "./attempt.ts";
 
-/** Longest pause that a node may ask for with `Retry-After`. */
-const LONGEST_PAUSE: Duration = 60_000;
-
 /** What a call, whatever its attempts, counts as; undefined where the client or the gateway's own limits are the reason. */
 export function outcomeOfError(error: unknown): CallOutcome | undefined {
   if (!(error instanceof GatewayError) || error.status < 502) return undefined;
@@ -133,9 +130,7 @@ export function obeyRefusal(
   const asked = retryAfter(fields);
   const isRateLimit = reason === "http-429" && !isConflict;
   if (isRateLimit) rateLimit?.shrink(call.operation, asked);
-  const seconds = asked ?? (isRateLimit ? 1 : 0);
-  node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE);
-  if (reason === "http-429" && asked !== undefined) node.refusesUntil = node.pausedUntil;
+  node.rest(clock.now(), asked ?? (isRateLimit ? 1 : 0), reason === "http-429" && asked !== undefined);
 }
 
 /** Whether the time was up, for a connection or for an answer. */

@@ -1,7 +1,7 @@
 import type { CancelTimer, Duration, Instant } from "../../clock.ts";
 import { type GatewayError, toGatewayError } from "../../errors.ts";
 import { quote } from "../../json.ts";
-import { connectTimeout, type Failure, unusable } from "../failure.ts";
+import { connectTimeout, type Failure, leftAlone, unusable } from "../failure.ts";
 import type { OperatorActions } from "../operator-actions.ts";
 import { connectionFailure, ProofFailed, refusedByLimit } from "../wire/connection-failure.ts";
 import type { Connection } from "../wire/connection.ts";
@@ -41,10 +41,11 @@ export class NodeChecks {
 
   /** Asks the node; rejects when that proves nothing. */
   check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
-    const { operatorActions, clock, whyNone } = this.parts;
+    const { operatorActions, clock, config, whyNone } = this.parts;
     return this.share(node, async () => {
       if (operatorActions.isCacheOnly) throw operatorActions.refusal();
       if (node.health.barredUntil > clock.now()) throw whyNone();
+      if (node.refusesUntil > clock.now()) throw leftAlone(config.name, node.refusesUntil - clock.now());
       // No call left for a check says nothing about the node.
       await this.ask(node, await this.pay(isWaitedFor, this.deadlineOf(node)));
     });
@@ -56,15 +57,21 @@ export class NodeChecks {
     this.check(node, false).catch(() => undefined);
   }
 
-  /** Asks these nodes; undefined when there is no call left to ask with by then. */
+  /** Asks each of these nodes as soon as there is a call for it; undefined when there is none left for one by then. */
   async beginAll(nodes: readonly UpstreamNode[], deadline: Instant): Promise<Promise<void>[] | undefined> {
-    let paidAt = 0;
+    const checks: Promise<void>[] = [];
     try {
-      for (const _ of nodes) paidAt = await this.pay(true, deadline);
+      for (const node of nodes) {
+        const paidAt = await this.pay(true, deadline);
+        const check = this.share(node, () => this.ask(node, paidAt));
+        // Whatever comes of it is noted, whether or not somebody waits for it.
+        check.catch(() => undefined);
+        checks.push(check);
+      }
     } catch {
       return undefined;
     }
-    return nodes.map((node) => this.share(node, () => this.ask(node, paidAt)));
+    return checks;
   }
 
   /**
@@ -84,7 +91,8 @@ export class NodeChecks {
     this.timers[node.index]?.();
     const pause = pauseBeforeCheck(node.health, clock.now(), config.proof.every);
     if (pause === undefined) return;
-    this.timers[node.index] = clock.after(pause * (0.9 + random() * 0.2), () => this.begin(node));
+    const least = node.refusesUntil - clock.now();
+    this.timers[node.index] = clock.after(Math.max(pause * (0.9 + random() * 0.2), least), () => this.begin(node));
   }
 
   /** Asks no node again. */

@@ -14,6 +14,9 @@ const SAMPLE_WEIGHT = 0.2;
 /** An average nobody has confirmed for so long counts for 1/e of itself: slow nodes get another chance. */
 const FADING: Duration = 20_000;
 
+/** Longest pause that a node may ask for with `Retry-After`. */
+const LONGEST_PAUSE: Duration = 60_000;
+
 interface NodeParts {
   readonly clock: Clock;
   readonly target: Omit<ConnectionTarget, "origin">;
@@ -134,6 +137,16 @@ export class UpstreamNode {
     return this.health.trouble !== undefined;
   }
 
+  /**
+   * It asked to be left alone for so many seconds, a minute at most: while others can be asked, or altogether. What it asked
+   * for before still holds.
+   */
+  rest(now: Instant, seconds: number, altogether: boolean): void {
+    const until = now + Math.min(seconds * 1_000, LONGEST_PAUSE);
+    this.pausedUntil = Math.max(this.pausedUntil, until);
+    if (altogether) this.refusesUntil = Math.max(this.refusesUntil, until);
+  }
+
   /** What an operator did to it from now on; undefined: nothing, it is as configured. */
   follow(action: Action | undefined): void {
     this.action = action;
@@ -144,6 +157,8 @@ export class UpstreamNode {
     this.info = { ...old.info };
     this.health = { ...NEW_NODE, state: "up", hasProved: true };
     this.load.calls = old.load.calls;
+    this.pausedUntil = old.pausedUntil;
+    this.refusesUntil = old.refusesUntil;
     this.connections.inherit(old.connections);
   }
 

@@ -239,16 +239,17 @@ export class Nodes {
 
   /**
    * Asks all nodes for their info: true when one gives it within `attemptTimeout`, false when none does, undefined when
-   * there is no call left to ask with.
+   * nothing may be asked: there is no call left for it, the nodes want fewer, or an operator wants none.
    */
   async askInfo(): Promise<boolean | undefined> {
-    const { clock, config } = this.parts;
+    const { clock, config, operatorActions } = this.parts;
+    if (operatorActions.isCacheOnly) return undefined;
     const signal = this.closing;
     const deadline = clock.now() + Math.min(config.attemptTimeout, config.timeout);
-    const checks = await this.checks.beginAll(
-      this.all.filter((node) => !node.isCordoned && hasProved(node)),
-      deadline,
-    );
+    const proved = this.all.filter((node) => !node.isCordoned && hasProved(node));
+    const free = proved.filter(({ refusesUntil }) => refusesUntil <= clock.now());
+    if (free.length === 0 && proved.length > 0) return undefined;
+    const checks = await this.checks.beginAll(free, deadline);
     if (checks === undefined) return undefined;
     try {
       await withDeadline(
@@ -257,8 +258,8 @@ export class Nodes {
         clock,
       );
       return true;
-    } catch {
-      return signal.aborted ? undefined : false;
+    } catch (error) {
+      return signal.aborted || wantsFewerCalls(error) ? undefined : false;
     }
   }
 
@@ -322,6 +323,12 @@ export class Nodes {
   private throwIfDisabled(): void {
     if (this.disabledBecause !== undefined) throw this.whyNone();
   }
+}
+
+/** Each check was answered 429, or there was no call left for it, which says nothing of how the registry is. */
+function wantsFewerCalls(error: unknown): boolean {
+  if (!(error instanceof AggregateError) || error.errors.length === 0) return false;
+  return error.errors.every((each) => each instanceof ProofFailed && each.failure.reason === "http-429");
 }
 
 /** How many nodes take calls: they are in use, and not cordoned. */

@@ -40,7 +40,7 @@ export async function askInfo(
 ): Promise<Info> {
   const upstream = config.name;
   const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline, signal });
-  await rateLimit?.begin("info", paidAt)?.catch(refusedByLimit);
+  await rateLimit?.begin({ operation: "info", priority: "post", deadline }, paidAt)?.catch(refusedByLimit);
   const fields = ["accept", "application/json", "accept-encoding", "identity", ...credentialFields];
   const request = { method: "GET", path: node.basePath + INFO_PATH, fields } as const;
   let raw = await fetchAnswer(only(connection, node), request, {
@@ -52,7 +52,12 @@ export async function askInfo(
   });
   if ("reason" in raw) throw new ProofFailed(raw);
   if (raw.status === 429 && !isConflict(raw.status, raw.fields, raw.body)) {
-    rateLimit?.shrink("info", retryAfter(raw.fields));
+    const asked = retryAfter(raw.fields);
+    rateLimit?.shrink("info", asked);
+    if (asked !== undefined) {
+      node.rest(clock.now(), asked, true);
+      throw new ProofFailed({ reason: "http-429", error: statusError(upstream, raw.status, asked) });
+    }
   }
   const context = {
     upstream,
