@@ -253,9 +253,11 @@ describe("a registry that refuses single requests", () => {
   async function setUp(status: number) {
     const clock = new ManualClock();
     let isDown = false;
+    let isHanging = false;
     let asked = 0;
     const endpoint = createServer((_request, response) => {
       asked += 1;
+      if (isHanging) return;
       if (isDown) return response.writeHead(503).end();
       return response.end(JSON.stringify({ access_token: `t${asked}`, expires_in: 3_600 }));
     });
@@ -270,7 +272,15 @@ describe("a registry that refuses single requests", () => {
       for (let i = 0; i < times; i++) await expect(call()).rejects.toMatchObject({ status: 502 });
       await registry.faults.set();
     };
-    return { clock, registry, call, refuse, asked: () => asked, takeDown: () => (isDown = true) };
+    return {
+      clock,
+      registry,
+      call,
+      refuse,
+      asked: () => asked,
+      takeDown: () => (isDown = true),
+      hang: () => (isHanging = true),
+    };
   }
 
   test.each([401, 403])("with %i, a hundred times, makes one new token, and one more after 10 s", async (status) => {
@@ -283,6 +293,18 @@ describe("a registry that refuses single requests", () => {
     await call();
     expect(asked()).toBe(3);
     expect(registry.calls.last?.headers.authorization).toBe("Bearer t3");
+  });
+
+  test("while a new token is long in coming goes on with the one there is, after a second", async () => {
+    const { clock, call, refuse, asked, registry, hang } = await setUp(403);
+    hang();
+    await refuse(1);
+    const waiting = call();
+    await expect.poll(asked).toBe(2);
+    clock.advance(1_000);
+    expect((await waiting).status).toBe(200);
+    expect((await call()).status).toBe(200);
+    expect(registry.calls.last?.headers.authorization).toBe("Bearer t1");
   });
 
   test("while no new token is to be had goes on with the one there is", async () => {

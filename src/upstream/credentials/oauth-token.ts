@@ -27,6 +27,8 @@ const REFRESH_AT = 0.8;
 const COOL_DOWN: Duration = 1_000;
 /** Refusals ask for a new token no more often: a registry may refuse single requests whatever the token. */
 const RENEW_EVERY: Duration = 10_000;
+/** Calls wait for a new token no longer than this while the refused one may still be good. */
+const RENEWAL_WAIT: Duration = 1_000;
 
 const FIELDS = [
   "accept",
@@ -96,7 +98,10 @@ export class OAuthToken {
       return token.value;
     }
     const late = () => this.error("did not answer in time", "upstream_timeout");
-    const fetched = withDeadline(this.fetch(), { ...until, late }, this.parts.clock).then(({ value }) => value);
+    const deadline = token === undefined ? until.deadline : Math.min(until.deadline, now + RENEWAL_WAIT);
+    const fetched = withDeadline(this.fetch(), { ...until, deadline, late }, this.parts.clock).then(
+      ({ value }) => value,
+    );
     if (token === undefined) return fetched;
     // Single requests may be refused for reasons of their own: without a new token the old one goes on.
     return fetched.catch((error: unknown) => {
