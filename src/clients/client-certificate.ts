@@ -1,5 +1,6 @@
 import type { X509Certificate } from "node:crypto";
-import type { TLSSocket } from "node:tls";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import type { Clock } from "../clock.ts";
 import type { ClientsConfig } from "../config/schema.ts";
 import { digestOf } from "../digest.ts";
@@ -39,7 +40,7 @@ export interface CertificateOptions {
 /** The clients that show a certificate on their connection. Each is of one tier. */
 export class CertificateClients {
   readonly options: CertificateOptions;
-  private readonly bySocket = new WeakMap<TLSSocket, Shown>();
+  private readonly bySocket = new WeakMap<Socket, Shown>();
 
   constructor(options: CertificateOptions) {
     this.options = options;
@@ -49,18 +50,20 @@ export class CertificateClients {
    * Whom the certificate names that came with a connection; undefined where none came. It is looked at once for each
    * connection: callers hand in the same object for all requests of one.
    */
-  at(socket: TLSSocket): Identity | undefined {
+  at(socket: Socket): Identity | undefined {
     const { identity, expiresAt } = this.bySocket.get(socket) ?? this.look(socket);
     return this.options.clock.wallNow() < expiresAt ? identity : EXPIRED;
   }
 
-  private look(socket: TLSSocket): Shown {
+  private look(socket: Socket): Shown {
     const shown = this.read(socket);
     this.bySocket.set(socket, shown);
     return shown;
   }
 
-  private read(socket: TLSSocket): Shown {
+  private read(socket: Socket): Shown {
+    // A reload may name certificates together with the TLS of the listener, which begins at the next start.
+    if (!(socket instanceof TLSSocket)) return NONE;
     const certificate = socket.getPeerX509Certificate();
     if (certificate === undefined) return NONE;
     if (!socket.authorized) return { identity: UNTRUSTED, expiresAt: Infinity };

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
@@ -155,7 +154,7 @@ export class Clients {
     const { certificates } = this.parts;
     const credential = takeCredential(request, this.rules);
     if (credential instanceof GatewayError) return credential;
-    const shown = certificates?.at(request.socket as TLSSocket);
+    const shown = certificates?.at(request.socket);
     if (shown instanceof GatewayError) return shown;
     if (credential === undefined) return shown ?? this.withoutCredential(request);
     const identity = isKey(credential) ? this.byKey(credential) : this.byToken(credential);

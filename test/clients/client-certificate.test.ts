@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, Socket } from "node:net";
 import { connect, createServer, type TLSSocket } from "node:tls";
 import { afterEach, describe, expect, test } from "vitest";
 import { type CertificateName, CertificateClients, certificateName } from "../../src/clients/client-certificate.ts";
@@ -102,6 +102,11 @@ describe("a connection with a client certificate", () => {
     expect(clients.at(bare)).toBeUndefined();
     expect(clients.at(bare)).toBeUndefined();
     expect(verdictOf(clients.at(await accept(pair("successor"))))).toBe("credential_invalid");
+  });
+
+  test("without TLS, as a listener has it that waits for a restart, is of nobody", () => {
+    const clients = new CertificateClients({ name: "cn", tier: tier("partner"), clock: new ManualClock() });
+    expect(clients.at(new Socket())).toBeUndefined();
   });
 
   test("that names no client is refused", async () => {
