@@ -4,6 +4,7 @@ import { escapeReferences } from "../config/environment.ts";
 import { configFromFlags } from "../config/flags.ts";
 import { FileWatcher } from "../config/watched-files.ts";
 import { aliasFrom } from "../config/alias.ts";
+import { normaliseNodeUrl } from "../config/urls.ts";
 import { type AssetList, type ListedRegistry, MAX_LIST, readAssetList } from "../discovery/asset-list.ts";
 import { FileFault, readTextFile } from "../config/text-file.ts";
 import { Prober } from "../discovery/prober.ts";
@@ -139,7 +140,7 @@ export function writeFragment(registries: readonly ImportedRegistry[]): string {
       ...(doubt === undefined ? {} : { enabled: false }),
       // A value of a list stays text, also where it looks like a reference to this machine's environment.
       ...(admin === undefined ? {} : { admin: escapeReferences(admin) }),
-      urls: urls.map(escapeReferences),
+      urls: urls.map((url) => escapeReferences(asWritten(url))),
     };
     const node = document.createNode(keys);
     if (node instanceof YAMLMap) node.commentBefore = commentOf(network, doubt);
@@ -147,6 +148,11 @@ export function writeFragment(registries: readonly ImportedRegistry[]): string {
   });
   document.set("upstreams", document.createNode(list));
   return document.toString({ lineWidth: 0 });
+}
+
+/** A base as a configuration has it: of one that ends in `/registry` its reader would take that away. */
+function asWritten(url: string): string {
+  return normaliseNodeUrl(url) === url ? url : `${url}/registry`;
 }
 
 function commentOf(network: string, doubt: string | undefined): string {

@@ -1,7 +1,8 @@
-import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
+import { normaliseNodeUrl } from "../config/urls.ts";
 import { isObject } from "../json.ts";
 import { formatSize } from "../units.ts";
 import { isPrintable } from "../words/printable.ts";
+import { findListedUrlFault } from "./pin.ts";
 
 /** A registry that an asset list names. */
 export interface ListedRegistry {
@@ -26,6 +27,8 @@ export const MAX_LIST = 4 * 1024 * 1024;
 const MAX_ASSETS = 100_000;
 const MAX_URLS = 64;
 const MAX_PROBLEMS = 100;
+/** Characters of an entry that are said where it is no good. */
+const MOST_SAID = 200;
 
 /**
  * Reads a published asset list: an object of networks, each an array of assets that name their admin
@@ -122,9 +125,9 @@ function adminOf({ instrumentId }: Readonly<Record<string, unknown>>): string | 
 function urlsOf({ registryURLs }: Readonly<Record<string, unknown>>, report: (fault: string) => void): string[] {
   const urls: readonly unknown[] = Array.isArray(registryURLs) ? registryURLs : [];
   return urls.flatMap((url) => {
-    const fault = typeof url === "string" ? findNodeUrlFault(url) : "is no text";
+    const fault = typeof url === "string" ? findListedUrlFault(url) : "is no text";
     if (fault === undefined) return [normaliseNodeUrl(url as string)];
-    report(`${JSON.stringify(url)} ${fault}`);
+    report(`${JSON.stringify(url).slice(0, MOST_SAID)} ${fault}`);
     return [];
   });
 }

@@ -1,6 +1,7 @@
-import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
+import { normaliseNodeUrl } from "../config/urls.ts";
 import { isObject, parseJson } from "../json.ts";
 import type { Download } from "./download.ts";
+import { findListedUrlFault } from "./pin.ts";
 
 /** What scans say where the registry of an admin is. */
 export type Agreement =
@@ -38,7 +39,7 @@ export function readEntry({ status, text }: Download): readonly string[] {
 /** @throws Error for one that is no base URL; the message is the rest of a sentence that begins with "it" */
 export function readRegistryUrls(given: readonly string[]): readonly string[] {
   const urls = given.map((url) => url.trim()).filter((url) => url !== "");
-  const fault = urls.map(findNodeUrlFault).find((each) => each !== undefined);
+  const fault = urls.map(findListedUrlFault).find((each) => each !== undefined);
   if (fault !== undefined) throw new Error(`names a registry URL that ${fault}`);
   return [...new Set(urls.map(normaliseNodeUrl))].toSorted().slice(0, MAX_URLS);
 }

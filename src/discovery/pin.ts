@@ -4,7 +4,9 @@ import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { isPartyId } from "../upstream/nodes/registry-admin.ts";
 
-const Url = Type.String({ maxLength: 2_048 });
+/** Characters of the longest URL that is pinned. */
+const MAX_URL = 2_048;
+const Url = Type.String({ maxLength: MAX_URL });
 const Urls = Type.Array(Url, { maxItems: 64 });
 
 /** What was decided about the registry of an admin: where it is, by whom, and what was refused. */
@@ -42,8 +44,21 @@ const MOST_REFUSED = 16;
 export function parsePin(value: unknown): Pin | undefined {
   if (!validator.Check(value) || !isPartyId(value.admin)) return undefined;
   const used = [...value.urls, ...value.published];
-  const isGood = used.every((url) => findNodeUrlFault(url) === undefined && normaliseNodeUrl(url) === url);
+  const isGood = used.every((url) => findNodeUrlFault(url) === undefined && isNormal(url));
   return isGood && !Number.isNaN(Date.parse(value.since)) ? value : undefined;
+}
+
+/** A base may end in `/registry` itself: normalised once more, it would lose that. */
+function isNormal(url: string): boolean {
+  return normaliseNodeUrl(`${url}/registry`) === url;
+}
+
+/** What keeps a URL that a source names from being used and pinned; undefined when it may be. */
+export function findListedUrlFault(text: string): string | undefined {
+  const tooLong = `is longer than ${MAX_URL} characters`;
+  if (text.length > MAX_URL) return tooLong;
+  // Escapes make the normal form longer.
+  return findNodeUrlFault(text) ?? (normaliseNodeUrl(text).length > MAX_URL ? tooLong : undefined);
 }
 
 /** Stands for a set of URLs as a source publishes them. */

@@ -53,7 +53,7 @@ const UNASKED: Verdict = {
 const TIMEOUT: Duration = 5_000;
 
 /** Ends of base URLs that lists have been wrong about: what is published, and what was meant. */
-const MISTAKES: readonly (readonly [published: RegExp, meant: string])[] = [[/\/api\/scan$/, ""]];
+const MISTAKES: readonly (readonly [published: RegExp, meant: string])[] = [[/\/+api\/scan$/, ""]];
 
 /**
  * Asks URLs of strangers whose registry they are, by the same proof that an upstream's nodes give. No credentials are

@@ -133,6 +133,21 @@ describe("import", () => {
     expect(JSON.stringify([config, problems])).not.toContain("stolen");
   });
 
+  test("writes a base that ends in /registry so that it is read as that base", async () => {
+    const ended = await importFile(
+      listOf({ symbol: "X", admin: "x::1", registryURLs: ["https://x.example/registry/registry/"] }),
+    );
+    expect([ended.code, upstreamsOf(ended).map(({ urls }) => urls)]).toEqual([0, [["https://x.example/registry"]]]);
+  });
+
+  test("leaves out a URL that is longer than any, and says only how it begins", async () => {
+    const long = `https://x.example/${"x".repeat(100_000)}`;
+    const ended = await importFile(listOf({ symbol: "X", admin: "x::1", registryURLs: [long, "https://x.example"] }));
+    expect(upstreamsOf(ended).map(({ urls }) => urls)).toEqual([["https://x.example"]]);
+    expect(ended.stderr).toContain("is longer than 2048 characters");
+    expect(ended.stderr.length).toBeLessThan(500);
+  });
+
   test("leaves out what is no URL, and the second network of an admin, and says so", async () => {
     const bad = await importFile(
       listOf({ symbol: "X", admin: "x::1", registryURLs: ["ftp://x.example", "https://u:p@x.example", 7] }),

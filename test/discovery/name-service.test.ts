@@ -51,6 +51,12 @@ describe("an entry", () => {
     ["an error", { status: 503, text: "{}" }, /answered 503/],
     ["something else", ok("[]"), /no name-service entry/],
     ["a URL that is none", ok(entryOf("ftp://a.example")), /registry URL that must begin with http/],
+    ["a URL that is too long to be pinned", ok(entryOf(`https://a.example/${"x".repeat(2_048)}`)), /longer than 2048/],
+    [
+      "one that is too long once it is escaped",
+      ok(entryOf(`https://a.example/${"ü".repeat(400)}`)),
+      /longer than 2048/,
+    ],
   ])("is not taken from %s", (_about, answer, fault) => {
     expect(() => readEntry(answer)).toThrow(fault);
   });

@@ -440,6 +440,18 @@ describe("pins", () => {
     expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "waiting"]);
   });
 
+  test("of a base that ends in /registry are read again, whatever else a list has", async () => {
+    const registry = await startRegistry({ admin: ONE, basePath: "/registry" });
+    const others = [`${registry.url}//api/scan`, `${registry.url}/${"x".repeat(2_048)}`];
+    const list = await startPublisher(listOf({ [ONE]: [registry.url, ...others] }));
+    const block = { sources: [{ url: list.url }], pinFile: pinFile() };
+    const first = await search(block);
+    await first.search.run();
+    expect(first.used()).toEqual({ [ONE]: [registry.url] });
+    const second = await search(block);
+    expect([second.used(), second.search.report().pinFileError]).toEqual([first.used(), null]);
+  });
+
   test("are in a file of this user alone, written as a whole", async () => {
     const { block, registry } = await findOne();
     expect((statSync(block.pinFile).mode & 0o777).toString(8)).toBe("600");
