@@ -7,5 +7,8 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   process.exitCode = 1;
 } else {
   const { run } = await import("./commands/run.ts");
+  // A command may wait for nothing but a timer, and those of the clock keep no process.
+  const keeping = setInterval(() => undefined, 2 ** 31 - 1);
   process.exitCode = await run(process.argv.slice(2));
+  clearInterval(keeping);
 }

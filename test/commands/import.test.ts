@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { type Outcome, runHere } from "../support/command.ts";
+import { type Outcome, runHere, useCommands } from "../support/command.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const PUBLISHED = join(root, "test/fixtures/asset-lists/two-networks.json");
@@ -23,6 +23,8 @@ const closing: (() => unknown)[] = [];
 afterEach(async () => {
   await Promise.all(closing.splice(0).map((close) => close()));
 });
+
+const run = useCommands();
 
 const importFile = (...args: string[]): Promise<Outcome> => runHere(["import", ...args]);
 
@@ -208,6 +210,17 @@ describe("import --verify", () => {
     const ended = await importFile(list, "--verify", "--allow-private");
     expect([ended.code, upstreamsOf(ended).map(({ urls }) => urls)]).toEqual([0, [[registry.url]]]);
     expect(ended.stderr).toContain(`"${registry.url}/api/scan": is meant to be "${registry.url}"`);
+  });
+
+  test("ends well in a process of its own, which waits between the questions to one host", async () => {
+    const registry = await startServer((_request, response) => {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ adminId: "one::1220", supportedApis: {} }));
+    });
+    const registryURLs = Array.from({ length: 10 }, (_, at) => `${registry}/${at}`);
+    const list = listOf({ symbol: "One", admin: "one::1220", registryURLs });
+    const command = run(["import", list, "--verify", "--allow-private"]);
+    expect([await command.ended, command.stderr.match(/: admin "one::1220"/g)?.length]).toEqual([0, 10]);
   });
 
   test("switches off a registry that is another admin's, fails, redirects, or answers nonsense", async () => {
