@@ -27,7 +27,15 @@ export async function checkDiscovery(config: Config, print: (line: string) => vo
     isGood = (await readSource(source, listed, print)) && isGood;
   }
   const written = new Set(upstreams.map(({ admin }) => admin?.toLowerCase()));
-  const prober = new Prober({ clock, files: new FileWatcher(clock), limits, defaults, allowPrivate });
+  const prober = new Prober({
+    clock,
+    files: new FileWatcher(clock),
+    limits,
+    defaults,
+    allowPrivate,
+    // There is no later reading at which the rest would be asked.
+    mostQuestions: Infinity,
+  });
   const asked = [...listed.values()].filter(({ admin }) => !written.has(admin.toLowerCase()));
   // The prober bounds how many are asked at once.
   const proofs = await Promise.all(asked.map(({ admin, urls }) => prober.prove(admin, urls)));

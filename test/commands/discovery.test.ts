@@ -52,6 +52,23 @@ test("discovery shows what was found and what waits, and approves or refuses it"
   expect(again.stderr).toContain("waits for a decision");
 });
 
+test("check --live asks all URLs of a host that has more of them than one reading asks", async () => {
+  const host = await startPublisher("");
+  host.publish((response, path) => {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ adminId: partyOf(path.split("/")[1]!), supportedApis: {} }));
+  });
+  const names = Array.from({ length: 65 }, (_, at) => `r${at}`);
+  const list = await startPublisher(
+    listOf(Object.fromEntries(names.map((name) => [partyOf(name), `${host.url}/${name}`]))),
+  );
+  const config = join(folder(), "gateway.yaml");
+  const discovery = { sources: [{ url: list.url }], pinFile: join(folder(), "pins.json"), allowPrivate: true };
+  writeFileSync(config, stringify({ discovery }));
+  const { code, stdout } = await runHere(["check", "--live", "--config", config]);
+  expect([code, stdout.match(/1 of 1 URLs/g)?.length]).toEqual([0, names.length]);
+});
+
 test.each([[["approve"]], [["forget", ONE]]])("discovery does not take %j", async (words) => {
   const { code, stderr } = await runHere(["discovery", ...words, "--url", "http://127.0.0.1:1"]);
   expect([code, stderr]).toEqual([1, expect.stringContaining("approve ADMIN, or refuse ADMIN")]);
