@@ -31,11 +31,19 @@ interface Source {
   readonly file?: { readonly name: string; readonly text: string };
 }
 
+/** What SIGHUP asks for. */
+interface Reloads {
+  by?: Reloader;
+  /** It was asked for before there was a reloader. */
+  isDue?: boolean;
+}
+
 /** `start`: serves until a signal ends it. */
 export async function start(options: StartOptions): Promise<number> {
+  const reloads: Reloads = {};
   let source: Source;
   try {
-    source = readSource(options);
+    source = readSource(options, () => reloadBySignal(reloads));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const problems = error.problems.map((problem) => ({ ...problem, message: withoutSecrets(problem.message) }));
@@ -53,7 +61,6 @@ export async function start(options: StartOptions): Promise<number> {
   const listening = Promise.withResolvers<number>();
   const announce = (upstream: string, admin: string): void =>
     void listening.promise.then((port) => printLines(sayAdmin(config, port, upstream, admin), process.stderr));
-  const reloads: { by?: Reloader } = {};
   // Not before the configuration is known to be good: it is most of what this program loads.
   const { createGateway } = await import("../gateway/gateway.ts");
   const gateway = await createGateway({
@@ -79,7 +86,7 @@ export async function start(options: StartOptions): Promise<number> {
   if (file !== undefined) {
     reloads.by = createReloader(file, { gateway, log, clock });
     reloads.by.start();
-    process.on("SIGHUP", () => void reloads.by!.reload("signal"));
+    if (reloads.isDue === true) reloadBySignal(reloads);
   }
   const name = await signal;
   reloads.by?.stop();
@@ -91,10 +98,18 @@ export async function start(options: StartOptions): Promise<number> {
   return process.exit(EXIT.ok);
 }
 
-function readSource({ config, upstream, redis, port }: StartOptions): Source {
+function reloadBySignal(reloads: Reloads): void {
+  if (reloads.by === undefined) reloads.isDue = true;
+  else void reloads.by.reload("signal");
+}
+
+/** @param onHangUp called at SIGHUP, from before the file is read */
+function readSource({ config, upstream, redis, port }: StartOptions, onHangUp: () => void): Source {
   const upstreams = Array.isArray(upstream) ? (upstream as string[]) : [];
   if (upstreams.length === 0) {
     if (redis !== undefined || port !== undefined) throw new UsageError("--redis and --port go with --upstream");
+    // Unhandled, the signal would end a process that starts, and systemd takes that for a clean exit.
+    process.on("SIGHUP", onHangUp);
     const name = configFileOf(config);
     // Read first: what changes in between is then found to have changed.
     const text = readTextIfThere(name);

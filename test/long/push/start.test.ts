@@ -1,7 +1,8 @@
+import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
@@ -267,6 +268,25 @@ describe("start", () => {
     expect(await command.ended).toBe(0);
     expect(command.lines.every((line) => typeof line.msg === "string" && typeof line.time === "string")).toBe(true);
     expect(command.lines.at(-1)).toMatchObject({ msg: "stopped" });
+  });
+
+  test("makes up for a SIGHUP that comes before it serves", async () => {
+    // It waits for Redis, which never answers here.
+    const redis = createServer();
+    await new Promise<void>((resolve) => {
+      redis.listen(0, "127.0.0.1", resolve);
+    });
+    const connected = once(redis, "connection");
+    const { port } = redis.address() as AddressInfo;
+    const file = fileWith(
+      `${ANY_PORTS}redis: { url: "redis://127.0.0.1:${port}" }\nupstreams: [{ name: a, urls: ['http://127.0.0.1:1'] }]\n`,
+    );
+    const command = run(["--config", file]);
+    const [socket] = (await connected) as [Socket];
+    command.signal("SIGHUP");
+    await command.printed(/"cause":"signal".*"configuration unchanged"/);
+    socket.destroy();
+    redis.close();
   });
 
   test("ends with 1 when its port is taken", async () => {
