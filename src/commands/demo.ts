@@ -9,7 +9,7 @@ import { measureLoop } from "../gateway/overload.ts";
 import { version } from "../version.ts";
 import { demoInstructions, transfer } from "./demo-instructions.ts";
 import { residentBytes } from "./process-memory.ts";
-import { EXIT, parsePort } from "./command-line.ts";
+import { EXIT, parsePort, UsageError } from "./command-line.ts";
 import { printLine, printLines, untilInterrupted } from "./terminal.ts";
 
 const PORTS = { public: 8080, operations: 9090 };
@@ -21,16 +21,20 @@ export interface DemoRegistry {
   readonly registry: SampleRegistry;
 }
 
+interface DemoOptions {
+  readonly port: unknown;
+  readonly operationsPort: unknown;
+}
+
 /** `demo`: three sample registries of different behaviour on loopback with the gateway before them, memory only. */
-export async function demo(options: { readonly port: unknown; readonly operationsPort: unknown }): Promise<number> {
+export async function demo(options: DemoOptions): Promise<number> {
+  // Before anything listens, which would keep the process.
+  const wanted = portsOf(options);
   const clock = systemClock();
   const registries = demoRegistries(clock);
   await Promise.all(registries.map(({ registry }) => registry.start()));
   const gateway = await createGateway({
-    config: demoConfig(registries, {
-      port: parsePort("--port", options.port) ?? PORTS.public,
-      operationsPort: parsePort("--operations-port", options.operationsPort) ?? PORTS.operations,
-    }),
+    config: demoConfig(registries, wanted),
     log: createLogger("silent"),
     clock,
     random: Math.random,
@@ -58,6 +62,16 @@ export async function demo(options: { readonly port: unknown; readonly operation
     await gateway.stop({ grace: false });
     await Promise.all(registries.map(({ registry }) => registry.stop()));
   }
+}
+
+/** @throws UsageError */
+function portsOf(options: DemoOptions): { port: number; operationsPort: number } {
+  const port = parsePort("--port", options.port) ?? PORTS.public;
+  const operationsPort = parsePort("--operations-port", options.operationsPort) ?? PORTS.operations;
+  if (port === operationsPort && port !== 0) {
+    throw new UsageError(`--port and --operations-port are both ${port}: take different ones`);
+  }
+  return { port, operationsPort };
 }
 
 function demoRegistries(clock: Clock): readonly DemoRegistry[] {

@@ -88,6 +88,12 @@ describe("demo", () => {
     await expect(fetch(list)).rejects.toThrow("fetch failed");
   });
 
+  test("ends with 1 when its port is not a number", async () => {
+    const command = run(["demo", "--port", "abc"]);
+    expect([await command.ended, command.stdout]).toEqual([1, ""]);
+    expect(command.stderr).toContain("--port takes a port");
+  });
+
   test("says how to take other ports when its own are taken", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => {

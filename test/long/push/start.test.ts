@@ -75,6 +75,7 @@ describe("a command line", () => {
     [["--upstream", "http://127.0.0.1:1", "--port", "70000"], "--port"],
     [["explain"], "argument"],
     [["demo", "--port"], "--port"],
+    [["demo", "--port", "9090"], "both 9090"],
   ])("%j is not understood: exit 1, and says why", async (args, why) => {
     const { code, stdout, stderr } = await runHere(args);
     expect([code, stdout]).toEqual([1, ""]);
