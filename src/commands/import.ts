@@ -95,8 +95,9 @@ async function verifyOne(registry: ListedRegistry, prober: Prober): Promise<Impo
     strangers.size > 0
       ? `its nodes and the list name different admins: ${JSON.stringify([...new Set(admins)])}`
       : unasked && `${unasked[0]}: ${unasked[1]}`;
-  const urls = registry.urls.map((url) => mended.find(({ from }) => from === url)?.to ?? url);
-  return { ...registry, urls, doubt };
+  // What is mended may be listed as it should be, too.
+  const urls = new Set(registry.urls.map((url) => mended.find(({ from }) => from === url)?.to ?? url));
+  return { ...registry, urls: [...urls], doubt };
 }
 
 /** Of a registry whose admin the list leaves open, its nodes say it, all the same one. */

@@ -223,6 +223,13 @@ describe("import --verify", () => {
     expect([await command.ended, command.stderr.match(/: admin "one::1220"/g)?.length]).toEqual([0, 10]);
   });
 
+  test("writes a URL once that is listed as it should be and mended, too", async () => {
+    const { url } = await startSample("one::1220");
+    const list = listOf({ symbol: "One", admin: "one::1220", registryURLs: [`${url}/api/scan/registry/`, url] });
+    const ended = await importFile(list, "--verify", "--allow-private");
+    expect([ended.code, upstreamsOf(ended).map(({ urls }) => urls)]).toEqual([0, [[url]]]);
+  });
+
   test("switches off a registry that is another admin's, fails, redirects, or answers nonsense", async () => {
     const stranger = await startSample("stranger::1220");
     const redirecting = await startServer((_request, response) => {
