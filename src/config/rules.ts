@@ -9,6 +9,7 @@ import {
   checkAnswerFields,
   checkFurtherPaths,
   checkForwardedHeaders,
+  checkRateLimitGroups,
   checkUpstream,
   checkUpstreams,
 } from "./upstream-rules.ts";
@@ -102,6 +103,7 @@ export function checkRules(reading: Reading, draft: Draft): void {
   checkUpstreams(reading, draft.upstreams ?? []);
   checkDiscovery(reading, draft.discovery);
   if (draft.discovery !== undefined) checkUpstream(reading, "discovery.defaults", draft.discovery.defaults ?? {});
+  checkRateLimitGroups(reading, draft);
   checkClients(reading, draft);
   checkRouting(reading, draft);
   checkFurtherPaths(reading, draft);

@@ -74,13 +74,15 @@ export function checkUpstream(reading: Reading, path: string, upstream: Upstream
 /** What upstreams that share a rate limit have to agree on. */
 const SHARED_KEYS = ["requests", "per", "burst", "perEndpoint"] as const;
 
-function checkRateLimitGroups(
-  reading: Reading,
-  upstreams: readonly { readonly path: string; readonly upstream: UpstreamDraft }[],
-): void {
-  const firsts = new Map<string, (typeof upstreams)[number]>();
-  for (const each of upstreams) {
-    const { rateLimit } = each.upstream;
+/** Reports where those of one group say different things; what discovery finds is one of them. */
+export function checkRateLimitGroups(reading: Reading, { upstreams, discovery }: Draft): void {
+  const written = (upstreams ?? []).map((upstream, index) => {
+    return { path: `upstreams[${index}]`, who: `"${upstream?.name ?? "?"}"`, rateLimit: upstream?.rateLimit };
+  });
+  const found = { path: "discovery.defaults", who: "what is found", rateLimit: discovery?.defaults?.rateLimit };
+  const firsts = new Map<string, typeof found>();
+  for (const each of [...written, found]) {
+    const { rateLimit } = each;
     if (rateLimit?.group === undefined) continue;
     const first = firsts.get(rateLimit.group);
     if (first === undefined) {
@@ -88,12 +90,11 @@ function checkRateLimitGroups(
       continue;
     }
     for (const key of SHARED_KEYS) {
-      if (isDeepStrictEqual(rateLimit[key], first.upstream.rateLimit?.[key])) continue;
+      if (isDeepStrictEqual(rateLimit[key], first.rateLimit?.[key])) continue;
       const others = `${first.path}.rateLimit.${key}`;
-      const names = [first.upstream.name, each.upstream.name].map((name) => `"${name ?? "?"}"`).join(" and ");
       reading.report(
         `${each.path}.rateLimit.${key}`,
-        `is not what ${others} says: ${names} share the group "${rateLimit.group}" and so one limit`,
+        `is not what ${others} says: ${first.who} and ${each.who} share the group "${rateLimit.group}" and so one limit`,
       );
     }
   }
@@ -169,7 +170,6 @@ export function checkUpstreams(reading: Reading, upstreams: readonly (UpstreamDr
     // In a path either may stand for the registry: one word must not mean two of them.
     if (namesake !== undefined) reading.report(`${path}.admin`, `is the name at ${namesake.path}.name`);
   }
-  checkRateLimitGroups(reading, all);
   if (upstreams.length === 0 && !reading.isGiven("discovery") && !reading.hasProblem("upstreams")) {
     const isGiven = reading.isGiven("upstreams");
     reading.report("upstreams", isGiven ? "is empty: give at least one" : "is missing: it must be a list of upstreams");

@@ -378,6 +378,13 @@ const rows: [about: string, text: string, problems: string[]][] = [
     ],
   ],
   [
+    "a group with another limit for what is found",
+    `${A}  rateLimit: { group: host }\ndiscovery:\n  sources: [{ url: 'https://l.example' }]\n  defaults: { rateLimit: { group: host, requests: 60, per: 1m } }\n`,
+    [
+      '7:51 discovery.defaults.rateLimit.requests: is not what upstreams[0].rateLimit.requests says: "a" and what is found share the group "host"',
+    ],
+  ],
+  [
     "a group that is no name",
     `${A}  rateLimit: { group: "a b" }\n`,
     ["4:23 upstreams[0].rateLimit.group: must be 1 to 64 letters"],
