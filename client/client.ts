@@ -34,7 +34,7 @@ export interface GatewayClient extends Client<paths> {
    * The changes of all registries of the gateway as they come, and over connections that end. Begins with a `reset`, or goes on
    * behind `lastId`. Ends when `signal` aborts.
    *
-   * @throws {@link GatewayError} for a status that asking again does not help
+   * @throws {@link GatewayError} for a status that asking again does not help; a `TypeError` for a `url` that is none
    */
   changes(options?: ChangesOptions): AsyncGenerator<CatalogueEvent, void, undefined>;
 }
@@ -151,12 +151,15 @@ async function* followChanges(
       headers.set("Authorization", `Bearer ${typeof token === "string" ? token : await token()}`);
     if (id !== undefined) headers.set("Last-Event-ID", id);
     const silence = new AbortController();
+    // The caller's may have aborted while the token was waited for.
+    const ends = AbortSignal.any(signal === undefined ? [silence.signal] : [silence.signal, signal]);
+    // Here it throws for a URL that is none, which asking again would not mend.
+    const request = new Request(`${gateway}/catalog/v1/changes`, { headers, signal: ends });
     const stop = (): void => silence.abort();
-    signal?.addEventListener("abort", stop, { once: true });
     let timer = setTimeout(stop, SILENCE);
     let pause = retry;
     try {
-      const response = await send(new Request(`${gateway}/catalog/v1/changes`, { headers, signal: silence.signal }));
+      const response = await send(request);
       if (response.status >= 400) {
         const error = new GatewayError(response, await bodyOf(response));
         if (!RETRIED.has(response.status)) throw error;
@@ -179,7 +182,6 @@ async function* followChanges(
       if (error instanceof GatewayError) throw error;
     } finally {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", stop);
       silence.abort();
     }
     await waited(pause, signal ?? new AbortController().signal).catch(() => undefined);

@@ -256,6 +256,23 @@ describe("the changes of the catalogue", () => {
     ]);
   });
 
+  test("end when their signal aborts while the token is waited for", async () => {
+    const { url, asked } = await startServer((_request, response) => response.writeHead(200).flushHeaders());
+    const abort = new AbortController();
+    const token = async () => {
+      abort.abort();
+      return "t";
+    };
+    for await (const _each of createClient({ url, token }).changes({ signal: abort.signal })) expect.fail();
+    expect(asked).toEqual([]);
+  });
+
+  test("of what is no URL are a TypeError, as each other call is", async () => {
+    const client = createClient({ url: "gateway.example" });
+    expect(await thrownBy(client.changes().next())).toBeInstanceOf(TypeError);
+    expect(await thrownBy(client.GET(INFO))).toBeInstanceOf(TypeError);
+  });
+
   test("come from a gateway", async () => {
     const sandboxes = await Promise.all(["one::1220aa", "two::1220bb"].map((admin) => startSandbox({ admin })));
     onTestFinished(async () => void (await Promise.all(sandboxes.map((each) => each.close()))));
