@@ -46,6 +46,7 @@ export class Discovery {
       if (isDeepStrictEqual(next, this.config)) return;
       this.config = next;
       await this.search?.close();
+      this.options.observer.ended();
       this.search = this.begin();
       if (this.search === undefined) {
         await this.options.use(NOTHING_FOUND).catch(() => undefined);

@@ -26,6 +26,8 @@ export interface DiscoveryObserver {
   sourceShrank(source: string, before: number, now: number): void;
   /** These are the sources from now on. */
   sources(names: readonly string[]): void;
+  /** A search has ended: what it said of sources, registries and the file of the pins is so no more. */
+  ended(): void;
   registries(counts: Readonly<Record<RegistryState, number>>): void;
   /** A registry is used from now on, or at other URLs. */
   pinned(event: RegistryEvent): void;

@@ -14,6 +14,11 @@ export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Cl
       metrics.discoverySourceSuccess.reset();
       for (const source of names) metrics.discoverySourceSuccess.set({ source }, now());
     },
+    ended() {
+      metrics.discoverySourceSuccess.reset();
+      metrics.discoveryRegistries.reset();
+      metrics.discoveryPinFileUnusable.set(0);
+    },
     sourceRead(source, { fault, isNew }) {
       if (fault === undefined) metrics.discoverySourceSuccess.set({ source }, now());
       if (!isNew) return;

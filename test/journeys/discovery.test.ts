@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import {
@@ -11,6 +11,7 @@ import {
   untilState,
   usePublishers,
 } from "../support/discovery.ts";
+import { parseExposition } from "../support/exposition.ts";
 import { testConfig } from "../support/gateway.ts";
 import { useGateways } from "../support/gateways.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
@@ -248,6 +249,24 @@ test("a reload and what is found at the same time lose nothing of each other", a
   const without = testConfig({ upstreams: keys("10s").upstreams });
   await gateway.gateway.reload({ ...without, listen: config.listen, operations: config.operations });
   expect(gateway.gateway.upstreams().all.map(({ name }) => name)).toEqual(["written"]);
+});
+
+test("a reload without discovery leaves no gauge standing that says what is wrong with it", async () => {
+  const list = await startPublisher(listOf({ [ONE]: (await startRegistry({ admin: ONE })).url }));
+  const keys = { upstreams: [{ name: "two", urls: [(await startRegistry({ admin: TWO })).url] }] };
+  writeFileSync(join(folder(), "pins.json"), "{");
+  const gateway = await startGateway({ ...keys, discovery: discoveryBy(list.url) });
+  const gauges = async () =>
+    parseExposition(await (await fetch(`${gateway.operations}/metrics`)).text())
+      .filter(({ name, value }) => /_discovery_(registries|source|pin_file)/.test(name) && value > 0)
+      .map(({ name, labels }) => `${name.slice("registry_gateway_discovery_".length)} ${labels["state"] ?? ""}`.trim());
+  await expect
+    .poll(gauges, { timeout: 20_000 })
+    .toEqual(["registries waiting", "source_last_success_timestamp_seconds", "pin_file_unusable"]);
+  const { listen, operations } = gateway.gateway.config;
+  await gateway.gateway.reload({ ...testConfig(keys), listen, operations });
+  await expect.poll(gauges, { timeout: 20_000 }).toEqual([]);
+  expect(gateway.lines.map(({ msg }) => msg)).not.toContain("pin file can be used again");
 });
 
 test("replicas at one Redis share their pins, and a decision has effect on all of them within 2 s", async () => {
