@@ -32,6 +32,8 @@ export interface KeysObserver {
   keysChanged(changes: KeyChanges): void;
   /** The file was read: what is wrong with it, by line, or undefined where it is in use. */
   keysRead(fault: string | undefined): void;
+  /** The file is looked at no more, by this configuration. */
+  keysLeft(): void;
 }
 
 interface ClientKeysOptions {
@@ -65,6 +67,8 @@ export class ClientKeys {
   private version: string | undefined;
   /** The file holds fewer keys than those in use since then: it may be half written. */
   private fewerSince: Instant | undefined;
+  /** What was wrong with the file when it was read first. */
+  private readonly firstFault: string | undefined;
   private unfollow: (() => void) | undefined;
 
   /**
@@ -72,11 +76,10 @@ export class ClientKeys {
    * @throws {ConfigError} where there are none, or one of them is of a tier that there is no more
    */
   constructor(options: ClientKeysOptions) {
-    const { file, tiers, observer, previous } = options;
+    const { file, tiers, previous } = options;
     this.options = options;
     // Before the content: what is written in between is then found to have changed.
     this.version = versionOf(file);
-    let fault: string | undefined;
     const earlier = previous?.options.file === file ? previous.keys : undefined;
     try {
       this.keys = this.read();
@@ -89,22 +92,25 @@ export class ClientKeys {
     } catch (error) {
       if (earlier?.every(({ tier }) => tiers.has(tier)) !== true) throw error;
       this.keys = earlier;
-      fault = messageOf(error);
+      this.firstFault = messageOf(error);
     }
     this.use(this.keys, previous?.clients ?? new Map());
-    observer.keysRead(fault);
     if (previous !== undefined) this.report(previous.keys);
   }
 
   /** Looks at the file from now on. */
   start(): void {
-    const { file, files } = this.options;
+    const { file, files, observer } = this.options;
+    // Here, since the configuration before has said only now that it has left the file.
+    observer.keysRead(this.firstFault);
     const known = this.version === undefined ? {} : { known: this.version };
     this.unfollow = files.watch({ files: [file], ...known, take: (steadyFor) => this.take(steadyFor) });
   }
 
   stop(): void {
     this.unfollow?.();
+    this.unfollow = undefined;
+    this.options.observer.keysLeft();
   }
 
   /**
@@ -182,6 +188,8 @@ export class ClientKeys {
 
   /** Puts the file to use, or says why not; false where it is too early to say. */
   private take(steadyFor: Duration): boolean {
+    // A look that had begun before the stop.
+    if (this.unfollow === undefined) return true;
     const { observer } = this.options;
     let keys: readonly ClientKey[];
     try {

@@ -18,14 +18,19 @@ const MOST_NAMED = 20;
 /** Counts and logs what becomes of the keys of clients: every change of them is a line. */
 export function createClientsObserver(metrics: Metrics, log: Logger): ClientsObserver {
   for (const source of CLIENT_KEYS) metrics.clientKeysUnusable.set({ source }, 0);
+  const note = (isFaulty: boolean): void => metrics.clientKeysUnusable.set({ source: "file" }, isFaulty ? 1 : 0);
+  const tell = whenChanged<string | undefined>(undefined, (fault) => {
+    if (fault === undefined) log.info({ source: "file" }, "client keys can be used again");
+    else log.error({ source: "file", reason: withoutSecrets(fault) }, "client keys cannot be used");
+  });
   return {
     keys: {
       keysChanged: (changes) => log.info(summaryOf(changes), "client keys changed"),
-      keysRead: whenChanged<string | undefined>(undefined, (fault) => {
-        metrics.clientKeysUnusable.set({ source: "file" }, fault === undefined ? 0 : 1);
-        if (fault === undefined) log.info({ source: "file" }, "client keys can be used again");
-        else log.error({ source: "file", reason: withoutSecrets(fault) }, "client keys cannot be used");
-      }),
+      keysLeft: () => note(false),
+      keysRead(fault) {
+        note(fault !== undefined);
+        tell(fault);
+      },
     },
     tokens: createTokenObserver(metrics, log),
   };

@@ -52,6 +52,7 @@ function open(entries: readonly Entry[], options: OpenOptions = {}) {
   const observer = {
     keysChanged: (each: KeyChanges) => void changes.push(each),
     keysRead: (fault: string | undefined) => void faults.push(fault),
+    keysLeft: () => undefined,
   };
   const keys = new ClientKeys({
     file,
@@ -249,6 +250,8 @@ test("a reload of the configuration keeps the keys of a file that is broken mean
   first.write("nothing\n");
   const second = open([], { previous: first.keys });
   expect(second.nameOf(a)).toBe("wallet-a");
+  first.keys.stop();
+  second.keys.start();
   expect(second.faults).toEqual(["line 1: must be one JSON object, as clients new prints it"]);
 });
 

@@ -1,15 +1,15 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
 import type { Config } from "../../src/config/schema.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { newClient } from "../support/five-registries.ts";
 import { useGateways } from "../support/gateways.ts";
 import { sendRaw } from "../support/raw-connection.ts";
 import { UTILITY_ADMIN } from "../support/sample.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
-import { useTemporaryFolder } from "../support/temporary-folder.ts";
 import { testConfig } from "../support/gateway.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const registry = useSampleRegistries();
@@ -83,8 +83,7 @@ test("a reload that is refused changes nothing: each admin is served by whom it 
   const [amulet, bonds] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
   const running = await gateway({ upstreams: [upstream("prod", amulet)] });
   const keysFile = join(folder(), "keys.jsonl");
-  const key = { name: "wallet", tier: "all", digest: digestOfKey(createKey()) };
-  writeFileSync(keysFile, `${JSON.stringify(key)}\n`);
+  writeFileSync(keysFile, `${JSON.stringify(newClient("wallet", "all").entry)}\n`);
   const next = configured({
     upstreams: [upstream("prod", bonds)],
     clients: { tiers: { all: {} }, anonymous: "all", keysFile },
@@ -231,4 +230,26 @@ test("a request whose body is no HTTP reaches nobody after a reload of limits ei
   }
   // The gateway asks for the info by itself.
   expect(amulet.calls.recent.filter(({ operation }) => operation !== "info")).toEqual([]);
+});
+
+test("keys that cannot be used are said while a reload keeps their file, and no longer", async () => {
+  const keysFile = join(folder(), "clients.jsonl");
+  writeFileSync(keysFile, `${JSON.stringify(newClient("wallet-a", "wallet").entry)}\n`);
+  const upstreams = [upstream("amulet", await registry())];
+  const keys = { upstreams, clients: { keysFile, tiers: { wallet: {} } } };
+  const [running, same] = [await gateway(keys), configured(keys)];
+  const unusable = async () => {
+    const text = await (await fetch(`${running.operations}/metrics`)).text();
+    return /_client_keys_unusable\{source="file"\} (\d)/.exec(text)?.[1];
+  };
+  const said = () => running.lines.filter(({ msg }) => String(msg).startsWith("client keys ca")).map(({ msg }) => msg);
+  expect(await unusable()).toBe("0");
+  writeFileSync(keysFile, "nothing\n");
+  for (let reloads = 0; reloads < 2; reloads += 1) {
+    await running.gateway.reload(same);
+    expect(await unusable()).toBe("1");
+  }
+  await running.gateway.reload(configured({ upstreams }));
+  expect(await unusable()).toBe("0");
+  expect(said()).toEqual(["client keys cannot be used"]);
 });
