@@ -12,6 +12,8 @@ export interface AlertCase {
   readonly at: string;
   readonly fires: readonly InputSeries[];
   readonly silent: readonly InputSeries[];
+  /** What its text says of the situation in which it fires. */
+  readonly value?: number;
 }
 
 function series(key: MetricKey, labels: Record<string, string>, values: string): InputSeries {
@@ -328,10 +330,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
   {
     alert: "RegistryGatewayNodeDown",
     at: "20m",
-    fires: [
-      series("upstreamNodes", { ...AMULET, state: "up" }, "1x30"),
-      series("upstreamNodes", { ...AMULET, state: "ejected" }, "1x30"),
-    ],
+    // One node, though two replicas say so.
+    fires: ["one", "two"].flatMap((instance) => [
+      series("upstreamNodes", { ...AMULET, instance, state: "up" }, "1x30"),
+      series("upstreamNodes", { ...AMULET, instance, state: "ejected" }, "1x30"),
+    ]),
+    value: 1,
     // All of them: another alert says it.
     silent: [
       series("upstreamNodes", { ...AMULET, state: "up" }, "0x30"),

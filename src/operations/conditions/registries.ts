@@ -147,7 +147,15 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     subject: "node",
     isCause: false,
     conditions: [
-      { value: sum(UPSTREAM, q.series("upstreamNodes", { state: ["ejected", "unproved"] })), is: ">", bound: 0 },
+      // Each replica counts the same nodes.
+      {
+        value: sum(
+          UPSTREAM,
+          aggregate("max", [...UPSTREAM, "state"], q.series("upstreamNodes", { state: ["ejected", "unproved"] })),
+        ),
+        is: ">",
+        bound: 0,
+      },
       { value: aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "up" })), is: ">", bound: 0 },
     ],
     for: "10m",

@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { announce } from "../../../src/observe/metrics/announcement.ts";
+import { CONDITIONS } from "../../../src/operations/conditions/conditions.ts";
+import { expressionOf } from "../../../tools/alerts.ts";
 import { ALERT_CASES, type AlertCase } from "../../support/alert-cases.ts";
 import { PROMTOOL, provideProgram } from "../../support/programs.ts";
 
@@ -36,11 +38,15 @@ function run(args: readonly string[], input?: string): string {
 }
 
 /** The unit test of a rule; promtool names its file where it fails. */
-function fileOf({ alert, at }: AlertCase, input: AlertCase["fires"], firing: boolean): string {
+function fileOf({ alert, at, value }: AlertCase, input: AlertCase["fires"], firing: boolean): string {
   const file = join(folder, `${alert}-${firing ? "fires" : "silent"}.yaml`);
   const expr = `count by (alertname) (ALERTS{alertname="${alert}", alertstate="firing"})`;
   const samples = firing ? [{ labels: `{alertname="${alert}"}`, value: 1 }] : [];
   const promql = [{ expr, eval_time: at, exp_samples: samples }];
+  if (firing && value !== undefined) {
+    const condition = CONDITIONS.find((each) => each.alert === alert)!;
+    promql.push({ expr: `max(${expressionOf(condition)})`, eval_time: at, exp_samples: [{ labels: "{}", value }] });
+  }
   writeFileSync(
     file,
     stringify({
