@@ -359,11 +359,13 @@ export const ALERT_CASES: readonly AlertCase[] = [
     at: "25m",
     fires: [
       series("buildInfo", { version: "1.0.0" }, "1x60"),
-      { series: `${METRICS.buildInfo.name}{job="gateway",instance="two",version="1.0.0"}`, values: "1x8" },
+      series("buildInfo", { instance: "two", version: "1.0.0" }, "1x8"),
     ],
     silent: [
       series("buildInfo", { version: "1.0.0" }, "1x60"),
-      { series: `${METRICS.buildInfo.name}{job="gateway",instance="two",version="1.0.0"}`, values: "1x60" },
+      series("buildInfo", { instance: "two", version: "1.0.0" }, "1x60"),
+      // One that an upgrade started before it ended another.
+      series("buildInfo", { instance: "three", version: "1.1.0" }, "_x9 1 stale"),
       // Another program's.
       { series: 'up{job="other",instance="three"}', values: "0x60" },
     ],

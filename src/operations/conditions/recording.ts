@@ -101,7 +101,7 @@ export function slowShare(
 }
 
 export const REPLICAS = `count by (job) (${q.series("buildInfo")})`;
-/** The most that there were within half an hour. */
-export const REPLICAS_BEFORE = `max_over_time(${REPLICAS}[30m:15s])`;
+/** The most that lasted five minutes within half an hour: not the one more that an upgrade starts before it ends another. */
+export const REPLICAS_BEFORE = `max_over_time(min_over_time(${REPLICAS}[5m:15s])[30m:15s])`;
 /** Of jobs that have a gateway which answers. */
 export const TARGETS_DOWN = `count by (job) ((up == 0) and on (job) ${REPLICAS})`;
