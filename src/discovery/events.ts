@@ -24,8 +24,8 @@ export interface DiscoveryObserver {
   sourceRead(source: string, look: { readonly fault: string | undefined; readonly isNew: boolean }): void;
   /** A source lists fewer registries than before: those that are used stay. */
   sourceShrank(source: string, before: number, now: number): void;
-  /** These are the sources from now on. */
-  sources(names: readonly string[]): void;
+  /** These are the sources from now on, and they are read so often. */
+  sources(names: readonly string[], every: Duration): void;
   /** A search has ended: what it said of sources, registries and the file of the pins is so no more. */
   ended(): void;
   registries(counts: Readonly<Record<RegistryState, number>>): void;

@@ -54,12 +54,15 @@ export class Search {
 
   constructor(config: DiscoveryConfig, limits: Config["limits"], options: SearchOptions) {
     const { clock, files, observer, shared, written } = options;
-    const { allowPrivate, defaults, pinFile } = config;
+    const { every, allowPrivate, defaults, pinFile } = config;
     this.options = options;
     this.config = config;
     this.events = new DiscoveryEvents(clock, observer);
     const sources = createSources(config.sources, { clock, allowPrivate });
-    observer.sources(sources.map(({ name }) => name));
+    observer.sources(
+      sources.map(({ name }) => name),
+      every,
+    );
     this.readings = new SourceReadings(sources, clock, this.events);
     this.prober = new Prober({ clock, files, limits, defaults, allowPrivate });
     const changed = () => void this.apply();

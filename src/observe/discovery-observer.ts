@@ -10,11 +10,13 @@ export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Cl
   const now = () => clock.wallNow() / 1000;
   return {
     ran: (outcome) => metrics.discoveryRuns.inc({ outcome }),
-    sources(names) {
+    sources(names, every) {
+      metrics.discoveryEvery.set(every / 1000);
       metrics.discoverySourceSuccess.reset();
       for (const source of names) metrics.discoverySourceSuccess.set({ source }, now());
     },
     ended() {
+      metrics.discoveryEvery.set(0);
       metrics.discoverySourceSuccess.reset();
       metrics.discoveryRegistries.reset();
       metrics.discoveryPinFileUnusable.set(0);

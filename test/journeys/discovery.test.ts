@@ -258,11 +258,11 @@ test("a reload without discovery leaves no gauge standing that says what is wron
   const gateway = await startGateway({ ...keys, discovery: discoveryBy(list.url) });
   const gauges = async () =>
     parseExposition(await (await fetch(`${gateway.operations}/metrics`)).text())
-      .filter(({ name, value }) => /_discovery_(registries|source|pin_file)/.test(name) && value > 0)
+      .filter(({ name, value }) => /_discovery_(registries|source|pin_file|every)/.test(name) && value > 0)
       .map(({ name, labels }) => `${name.slice("registry_gateway_discovery_".length)} ${labels["state"] ?? ""}`.trim());
   await expect
     .poll(gauges, { timeout: 20_000 })
-    .toEqual(["registries waiting", "source_last_success_timestamp_seconds", "pin_file_unusable"]);
+    .toEqual(["registries waiting", "source_last_success_timestamp_seconds", "every_seconds", "pin_file_unusable"]);
   const { listen, operations } = gateway.gateway.config;
   await gateway.gateway.reload({ ...testConfig(keys), listen, operations });
   await expect.poll(gauges, { timeout: 20_000 }).toEqual([]);

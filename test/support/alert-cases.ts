@@ -300,8 +300,17 @@ export const ALERT_CASES: readonly AlertCase[] = [
   {
     alert: "RegistryGatewayDiscoverySourceFails",
     at: "140m",
-    fires: [series("discoverySourceSuccess", { source: "lists.example" }, "0x150")],
-    silent: [series("discoverySourceSuccess", { source: "lists.example" }, "0+60x150")],
+    fires: [
+      series("discoverySourceSuccess", { source: "lists.example" }, "0x150"),
+      series("discoveryEvery", {}, "600x150"),
+    ],
+    silent: [
+      series("discoverySourceSuccess", { source: "lists.example" }, "0+60x150"),
+      series("discoveryEvery", {}, "600x150"),
+      // It is read four times a day.
+      series("discoverySourceSuccess", { job: "slow", source: "lists.example" }, "0x150"),
+      series("discoveryEvery", { job: "slow" }, "21600x150"),
+    ],
   },
   {
     alert: "RegistryGatewayRegistriesGoneFromList",

@@ -22,6 +22,10 @@ export const DISCOVERY = {
     aggregation: "max",
     panel: { title: "Sources last read", unit: "age", by: ["source"] },
   }),
+  discoveryEvery: gauge("discovery_every_seconds", {
+    help: "How often the sources are read, as the configuration says.",
+    aggregation: "max",
+  }),
   discoveryPinFileUnusable: gauge("discovery_pin_file_unusable", {
     help: "1 while the file of the pins cannot be read or written: what is pinned does not outlive the process.",
     aggregation: "max",

@@ -3,6 +3,8 @@ import { sayCount } from "../../words/quantity.ts";
 import { because, type Condition } from "./condition.ts";
 import { above0, JOB, q } from "./recording.ts";
 
+const SINCE_READ = `(time() - ${aggregate("max", [...JOB, "source"], q.series("discoverySourceSuccess"))})`;
+
 /** What is wrong with registries that are found, and where they are listed. */
 export const DISCOVERY_CONDITIONS: readonly Condition[] = [
   {
@@ -32,10 +34,12 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
     subject: "gateway",
     isCause: true,
     conditions: [
+      { value: SINCE_READ, is: ">", bound: 7_200 },
+      // One that is read twice a day is well for half a day.
       {
-        value: `time() - ${aggregate("max", [...JOB, "source"], q.series("discoverySourceSuccess"))}`,
+        value: `${SINCE_READ} / on (job) group_left () ${aggregate("max", JOB, q.series("discoveryEvery"))}`,
         is: ">",
-        bound: 7_200,
+        bound: 3,
       },
     ],
     for: "5m",
