@@ -4,7 +4,7 @@ import { createMetrics } from "../../src/observe/metrics.ts";
 import { announce, forgetUpstreams } from "../../src/observe/metrics/announcement.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { LiveRegistry } from "../../src/observe/metrics/live-registry.ts";
-import { type Definition, seriesOf } from "../../src/observe/metrics/definition.ts";
+import { AGE, type Definition, seriesOf } from "../../src/observe/metrics/definition.ts";
 import { collectProcessMetrics } from "../../src/observe/metrics/process.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { Traffic } from "../../src/observe/traffic.ts";
@@ -39,6 +39,12 @@ describe("the table of metrics", () => {
     expect(name.endsWith("_total")).toBe(type === "counter");
     if (type === "histogram") expect(name).toMatch(/_seconds$/);
     expect(help).toMatch(/^[A-Z1].*\.$/);
+  });
+
+  test("tells ages of a minute to a day apart, for a quantile is only as good as its bucket is narrow", () => {
+    const steps = AGE.slice(1).map((bound, i) => ({ bound, step: bound / AGE[i]! }));
+    expect(steps.filter(({ bound, step }) => bound > 60 && step > 2.5)).toEqual([]);
+    expect(AGE.at(-1)).toBe(86_400);
   });
 
   test("a wrong label is a compile error, and never shown", async () => {

@@ -162,8 +162,21 @@ export const ALERT_CASES: readonly AlertCase[] = [
   {
     alert: "RegistryGatewayAgeNearPromise",
     at: "40m",
-    fires: ages("1200"),
-    silent: ages("300"),
+    fires: [
+      ...ages("1200"),
+      series("cacheAnswers", { ...AMULET, operation: "instruments", outcome: "hit" }, "0+50x60"),
+      series("cacheAnswers", { ...AMULET, operation: "instruments", outcome: "stale" }, "0+10x60"),
+    ],
+    silent: [
+      ...ages("300"),
+      series("cacheAnswers", { ...AMULET, operation: "instruments", outcome: "stale" }, "0+60x60"),
+      // Infos that are fresh for a day.
+      ...answers({ hit: "0+60x60" }),
+      series("servedAge", { operation: "info", le: "64800" }, "0x60"),
+      series("servedAge", { operation: "info", le: "86400" }, "0+60x60"),
+      series("servedAge", { operation: "info", le: "+Inf" }, "0+60x60"),
+      series("agePromise", { operation: "info" }, "87000x60"),
+    ],
   },
   {
     alert: "RegistryGatewayStaleAnswers",

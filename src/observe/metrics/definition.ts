@@ -60,7 +60,9 @@ export type Definition = CounterDefinition<LabelSet> | GaugeDefinition<LabelSet>
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.35, 0.5, 0.7, 1, 2.5, 5, 15, 30, 60];
 
 /** Seconds, from just stored to a day. */
-export const AGE = [1, 5, 10, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 86_400];
+export const AGE = [
+  1, 5, 10, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 64_800, 86_400,
+];
 
 const PREFIX = "registry_gateway_";
 

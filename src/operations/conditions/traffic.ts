@@ -1,4 +1,4 @@
-import { aggregate, sum } from "../../observe/metrics/promql.ts";
+import { aggregate, ratio, sum } from "../../observe/metrics/promql.ts";
 import { sayCount, sayDuration } from "../../words/quantity.ts";
 import type { Condition } from "./condition.ts";
 import { AGE, ERROR_BUDGET, errorRatio, HIT_RATIO, JOB, q, slowShare, STALE_RATIO } from "./recording.ts";
@@ -81,6 +81,16 @@ export const TRAFFIC_CONDITIONS: readonly Condition[] = [
     isCause: false,
     conditions: [
       { value: `${AGE} / ${aggregate("max", ["job", "operation"], q.series("agePromise"))}`, is: ">", bound: 0.8 },
+      // Fresh ones may be as old: an info that its registry lets be kept for a day.
+      {
+        value: ratio(
+          ["job", "operation"],
+          q.over("10m").rate("cacheAnswers", { outcome: "stale" }),
+          q.over("10m").rate("cacheAnswers"),
+        ),
+        is: ">",
+        bound: 0.01,
+      },
     ],
     for: "10m",
     find: "outside",
