@@ -22,6 +22,8 @@ export interface Release {
   readonly name?: string;
   /** What the cluster has already, by `kind/name`. */
   readonly cluster?: Readonly<Record<string, object>>;
+  /** What is given by `--set`, over the values of files. */
+  readonly set?: object;
 }
 
 /** Renders the chart, with the template functions that Helm has, and the manifests with kubectl. */
@@ -41,11 +43,11 @@ export class Renderer {
   }
 
   /** @throws Error with what a template refuses */
-  chart(values: object, { name = "registry-gateway", cluster = {} }: Release = {}): Resource[] {
+  chart(values: object, { name = "registry-gateway", cluster = {}, set = {} }: Release = {}): Resource[] {
     const release = { Name: name, Namespace: "default", Service: "Helm" };
     const texts = JSON.parse(
       execFileSync(this.program, {
-        input: JSON.stringify({ chart: CHART, release, values, cluster }),
+        input: JSON.stringify({ chart: CHART, release, values, set, cluster }),
         encoding: "utf8",
         stdio: ["pipe", "pipe", "pipe"],
         maxBuffer: 2 ** 24,

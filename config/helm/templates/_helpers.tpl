@@ -42,9 +42,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* A port of the configuration file, which a Service and probes have to know. */}}
+{{/* A port of the configuration file, which a Service and probes have to know. A file makes it float64, --set int64. */}}
 {{- define "gateway.port" -}}
-{{- if not (kindIs "float64" .port) -}}
+{{- if not (has (kindOf .port) (list "float64" "int64" "int")) -}}
 {{- fail (printf "config.%s.port: the chart needs a number" .listener) -}}
 {{- end -}}
 {{- int .port -}}

@@ -325,6 +325,12 @@ test.each([
   expect(() => renderer.chart(values)).toThrow(why);
 });
 
+test("a port may be given by --set, which makes another kind of number of it than a file does", () => {
+  const set = { config: { listen: { port: 8081 } } };
+  const deployment = renderer.chart(SMALL, { set }).find(({ kind }) => kind === "Deployment");
+  expect(JSON.stringify(deployment)).toContain('"containerPort":8081');
+});
+
 test("the operations token is made once and kept at upgrades, and one that is given takes its place", () => {
   const token = (values: object, cluster = {}): string => {
     const secret = renderer.chart(values, { cluster }).find(({ kind }) => kind === "Secret") as unknown as {

@@ -1,6 +1,6 @@
 // Renders a Helm chart as `helm template` does, with Go's text/template, the functions of sprig and those that Helm adds:
-// JSON on standard input, {"chart": folder, "release": {…}, "values": {…}, "cluster": {"Secret/name": {…}}}, and JSON on
-// standard output, from the name of a template to its text. Built with the packages of Debian alone.
+// JSON on standard input, {"chart": folder, "release": {…}, "values": {…}, "set": {…}, "cluster": {"Secret/name": {…}}}, and
+// JSON on standard output, from the name of a template to its text. Built with the packages of Debian alone.
 package main
 
 import (
@@ -23,6 +23,7 @@ type order struct {
 	Chart   string
 	Release object
 	Values  object
+	Set     object
 	Cluster map[string]object
 }
 
@@ -85,7 +86,7 @@ func render() (map[string]string, error) {
 		"Chart":   about,
 		"Files":   files(asked.Chart),
 		"Release": asked.Release,
-		"Values":  merge(values, asked.Values),
+		"Values":  merge(merge(values, asked.Values), withIntegers(asked.Set).(object)),
 	}
 	texts := map[string]string{}
 	for _, path := range paths {
@@ -150,6 +151,19 @@ func merge(own, others object) object {
 		}
 	}
 	return merged
+}
+
+// Numbers as Helm has them that are given by --set.
+func withIntegers(value interface{}) interface{} {
+	switch given := value.(type) {
+	case object:
+		for key, each := range given {
+			given[key] = withIntegers(each)
+		}
+	case float64:
+		return int64(given)
+	}
+	return value
 }
 
 // Numbers as Helm has them: from JSON.
