@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { Client } from "undici";
 import type { Dispatcher } from "undici";
 import type { Clock, Instant } from "../../clock.ts";
-import { ConnectionGone, OutOfStep } from "./connection-failure.ts";
+import { brokenOff, ConnectionGone, OutOfStep } from "./connection-failure.ts";
 import { Connection, MOST_IDLE } from "./connection.ts";
 import { type Exchange, StepLog, type StepFault, type StepRecord } from "./in-step.ts";
 import { type ConnectionTarget, proxyFields, targetPrefix } from "./socket.ts";
@@ -88,12 +88,14 @@ export class Http1Connection extends Connection {
   /** What is behind the answer in the same read is looked at first: the answer could be the one behind it. */
   answered(done: (error: Error | undefined) => void): void {
     this.askedAt = undefined;
+    // Undici takes a reset for the end of an answer that has no length.
+    const { errored } = this.socket;
     // Before undici's own listener, which reads it.
     this.socket.prependListener("readable", this.onStray);
     setImmediate(() => {
       // Undici could not read what is behind it; that it closes the connection is heard later.
       this.noteUnreadable(this.socket.errored);
-      done(this.log.isOutOfStep ? new OutOfStep("unasked") : undefined);
+      done(this.log.isOutOfStep ? new OutOfStep("unasked") : errored === null ? undefined : brokenOff());
     });
   }
 

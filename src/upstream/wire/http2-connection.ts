@@ -118,7 +118,8 @@ export class Http2Connection extends Connection {
   destroy(): void {
     this.end();
     this.cancelPing?.();
-    this.session.destroy();
+    // Without an error Node ends running streams as if their answers were complete.
+    this.session.destroy(brokenOff());
     this.socket.destroy();
   }
 

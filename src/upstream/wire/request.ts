@@ -168,11 +168,14 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     else this.fail(error);
   }
 
-  /** It was never sent, over a connection that others had used before; or its stream was refused, for the first time. */
+  /**
+   * It was never sent, over a connection that others had used before; or its stream was refused, for the first time. An answer
+   * that has begun is the listener's already.
+   */
   private mayGoElsewhere(connection: Connection | undefined, error: Error): boolean {
     if (!(error instanceof ConnectionGone) || connection === undefined) return false;
     if (!this.isSent) return this.opening === undefined;
-    if (this.wasRefused || this.request.body instanceof Readable) return false;
+    if (this.status !== undefined || this.wasRefused || this.request.body instanceof Readable) return false;
     this.wasRefused = true;
     this.controller = undefined;
     return true;
