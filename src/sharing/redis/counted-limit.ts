@@ -51,6 +51,8 @@ export class CountedLimit {
   asking = 0;
   isSending = false;
   restoring: Promise<void> | undefined;
+  /** All calls from before then are in the value of this name. */
+  restoredAt: Instant = -Infinity;
 
   constructor({ kind, id }: LimitClaim) {
     this.kind = kind;

@@ -63,11 +63,14 @@ export class LimitExchange {
       let reply = await this.runScript(limit, all, { wanted, earlier: unsent, born: hasCalls ? limit.born : "" });
       if (reply[0] === -1) {
         // Redis forgot what it had. It is given all that this replica called, once, whoever finds it out.
-        limit.restoring ??= this.restore(limit, all).finally(() => {
-          limit.restoring = undefined;
-        });
+        if (reply[1] !== limit.born) {
+          limit.restoring ??= this.restore(limit, all).finally(() => {
+            limit.restoring = undefined;
+          });
+        }
         await limit.restoring;
-        reply = await this.runScript(limit, all, { wanted, earlier: [], born: limit.born });
+        const earlier = sentAt > limit.restoredAt ? unsent : [];
+        reply = await this.runScript(limit, all, { wanted, earlier, born: limit.born });
       }
       if (reply[0] === -1) return undefined;
       return this.learn(limit, all, { wanted, reply });
@@ -82,7 +85,8 @@ export class LimitExchange {
   }
 
   private async restore(limit: CountedLimit, all: readonly CountedWindow[]): Promise<void> {
-    const earlier = all.map(({ own }) => own.ages(this.clock.now()));
+    limit.restoredAt = this.clock.now();
+    const earlier = all.map(({ own }) => own.ages(limit.restoredAt));
     const [, born] = await this.runScript(limit, all, { wanted: [], earlier, born: "" });
     limit.born = born;
   }

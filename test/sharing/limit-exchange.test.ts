@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { CountedLimit } from "../../src/sharing/redis/counted-limit.ts";
+import { LimitExchange } from "../../src/sharing/redis/limit-exchange.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+
+const windows = [{ name: "calls", requests: 10, per: 60_000 }];
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+// A replica whose second question was answered late gave Redis all its calls twice, and so used up the limit for all.
+test("calls that Redis forgot are given to it once, however many questions are under way", async () => {
+  const clock = new ManualClock();
+  const asked: { readonly args: readonly (string | number)[]; readonly answer: (reply: unknown) => void }[] = [];
+  const connection = {
+    keys: { limit: () => "limit", channel: "channel" },
+    message: () => "message",
+    run: ({ args }: { args: readonly (string | number)[] }) => new Promise((answer) => asked.push({ args, answer })),
+  };
+  const epochs = { breakerEverywhere: { session: 1 }, fail: () => undefined };
+  const exchange = new LimitExchange({
+    connection: connection as never,
+    epochs: epochs as never,
+    members: { id: "a", shareOf: () => 10 } as never,
+    clock,
+  });
+  const limit = new CountedLimit({ kind: "upstream", id: "amulet", windows });
+  limit.of({ kind: "upstream", id: "amulet", windows });
+  const first = exchange.run(limit, windows);
+  asked.shift()!.answer([1, "before", 1, 0]);
+  await first;
+
+  const runs = [exchange.run(limit, windows), exchange.run(limit, windows)];
+  const [one, other] = asked.splice(0);
+  expect([one!.args[0], other!.args[0]]).toEqual(["before", "before"]);
+  one!.answer([-1, ""]);
+  await settled();
+  // All calls, for a value of any name.
+  const restore = asked.shift()!;
+  expect(restore.args[0]).toBe("");
+  restore.answer([1, "after", 1, 0]);
+  await settled();
+  other!.answer([-1, "after"]);
+  await settled();
+  expect(asked.map(({ args }) => args[0])).toEqual(["after", "after"]);
+  for (const { answer } of asked) answer([1, "after", 2, 0]);
+  for (const run of runs) expect((await run)?.granted).toBe(true);
+});
