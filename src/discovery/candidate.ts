@@ -106,7 +106,8 @@ export function reportOf(candidate: Candidate, pin: Pin | undefined, state: Regi
   const proposed = proposalOf(candidate, pin);
   const { offer, proof } = candidate;
   const mended = isUsed(pin) ? pin.mended : (proof?.mended ?? []);
-  const problem = state === "found" || proposed !== undefined ? (faultOf(offer) ?? problemOf(proof)) : undefined;
+  const isOpen = state === "found" || proposed !== undefined;
+  const problem = faultOf(offer) ?? (isOpen ? problemOf(proof) : undefined);
   return {
     admin: candidate.admin,
     name: pin?.name ?? candidate.name,

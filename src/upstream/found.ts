@@ -1,4 +1,4 @@
-import { hostGroupOf } from "../config/urls.ts";
+import { hostGroupOf, isReadable } from "../config/urls.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 
 /** A registry that was found rather than written: to be used, at these URLs. */
@@ -38,6 +38,9 @@ export function upstreamsOf(config: Config, { registries }: FoundRegistries): Up
   const common = { ...defaults, publicOnly: !allowPrivate, enabled: true };
   return registries
     .filter(({ admin }) => !admins.has(admin.toLowerCase()))
+    // What was pinned under another configuration, or by another replica, may not be allowed here.
+    .map((each) => (allowPrivate ? each : { ...each, urls: each.urls.filter((url) => !isReadable(url)) }))
+    .filter(({ urls }) => urls.length > 0)
     .slice(0, max)
     .map(({ name, admin, urls }) =>
       Object.assign({}, common, { name: nameFor(name), admin, urls, basePaths: [], ...limitOf(common, urls) }),
