@@ -36,15 +36,16 @@ export function upstreamsOf(config: Config, { registries }: FoundRegistries): Up
     return `${wanted}-${number}`;
   };
   const common = { ...defaults, publicOnly: !allowPrivate, enabled: true };
+  // What was pinned under another configuration, or by another replica, may not be allowed here.
+  const allowed = ({ urls }: FoundRegistry) => (allowPrivate ? urls : urls.filter((url) => !isReadable(url)));
   return registries
-    .filter(({ admin }) => !admins.has(admin.toLowerCase()))
-    // What was pinned under another configuration, or by another replica, may not be allowed here.
-    .map((each) => (allowPrivate ? each : { ...each, urls: each.urls.filter((url) => !isReadable(url)) }))
-    .filter(({ urls }) => urls.length > 0)
+    .filter((each) => !admins.has(each.admin.toLowerCase()) && allowed(each).length > 0)
     .slice(0, max)
-    .map(({ name, admin, urls }) =>
-      Object.assign({}, common, { name: nameFor(name), admin, urls, basePaths: [], ...limitOf(common, urls) }),
-    );
+    .map((each) => {
+      const urls = allowed(each);
+      const { name, admin } = each;
+      return Object.assign({}, common, { name: nameFor(name), admin, urls, basePaths: [], ...limitOf(common, urls) });
+    });
 }
 
 /** What is found behind one host shares the limit that is meant for it, unless a group is written. */
