@@ -29,7 +29,11 @@ interface Coding {
  * as a frame asks for before it has seen a byte of it.
  */
 const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
+/** What is behind the end, as a second frame, Node would drop without a word; it reads the members of gzip itself. */
+const WHOLE = { rejectGarbageAfterEnd: true };
 const decodeZstd = promisify(zstdDecompress);
+const decodeBrotli = promisify(brotliDecompress);
+const decodeDeflate = promisify(inflate);
 
 const gzip: Coding = { decode: promisify(gunzip), createDecoder: () => createGunzip() };
 
@@ -37,11 +41,17 @@ const gzip: Coding = { decode: promisify(gunzip), createDecoder: () => createGun
 const CODINGS: Readonly<Record<string, Coding>> = {
   gzip,
   "x-gzip": gzip,
-  deflate: { decode: promisify(inflate), createDecoder: () => createInflate() },
-  br: { decode: promisify(brotliDecompress), createDecoder: () => createBrotliDecompress() },
+  deflate: {
+    decode: (body, bounds) => decodeDeflate(body, { ...WHOLE, ...bounds }),
+    createDecoder: () => createInflate(WHOLE),
+  },
+  br: {
+    decode: (body, bounds) => decodeBrotli(body, { ...WHOLE, ...bounds }),
+    createDecoder: () => createBrotliDecompress(WHOLE),
+  },
   zstd: {
-    decode: (body, bounds) => decodeZstd(body, { ...ZSTD, ...bounds }),
-    createDecoder: () => createZstdDecompress(ZSTD),
+    decode: (body, bounds) => decodeZstd(body, { ...ZSTD, ...WHOLE, ...bounds }),
+    createDecoder: () => createZstdDecompress({ ...ZSTD, ...WHOLE }),
   },
 };
 
