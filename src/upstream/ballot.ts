@@ -163,8 +163,11 @@ export class Ballot {
       else this.failure = { answer: said };
     } catch (error) {
       this.failure = { error };
-      // There is no room, no call left or no node: others would find none either.
-      if (poll.node === undefined && poll.only === undefined) this.isFull = true;
+      // There is no room, no call left or no node: others would find none either. One that was to be asked first is not again.
+      if (poll.node === undefined) {
+        if (poll.only === undefined) this.isFull = true;
+        else this.asked.add(poll.only);
+      }
     }
     cancelLate?.();
     pending.delete(poll);

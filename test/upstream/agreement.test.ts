@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { type AgreementState, decideAgreement } from "../../src/upstream/agreement.ts";
+import { Ballot } from "../../src/upstream/ballot.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 import { bodyOf, checkLiars, checkLyingListings, contextOf, CONTRACTS } from "../support/lying-nodes.ts";
 import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
@@ -191,6 +193,35 @@ describe("with agreement.contexts: 2", () => {
     await upstream.call(listCall());
     expect(registries.map(asked).reduce((sum, each) => sum + each)).toBe(1);
   });
+});
+
+// It asked on and on, in one turn of the loop: nothing else of the process ran any more.
+test("a ballot whose first node is the only one, and cannot be asked, gives up after one question", async () => {
+  let questions = 0;
+  const failure = new Error("the breaker is open");
+  const parts = {
+    upstream: "amulet",
+    attemptTimeout: 5_000,
+    clock: new ManualClock(),
+    openNodes: () => [0],
+    whyNone: () => failure,
+    payForLate: () => true,
+    onResult: () => undefined,
+  };
+  const read = async () => {
+    questions += 1;
+    // Should it go on, the loop has to end for the test to fail.
+    if (questions > 100) await new Promise(() => undefined);
+    throw failure;
+  };
+  const ballot = new Ballot(parts as never, listCall(), {
+    tally: { questions: 0, firstAt: undefined },
+    read,
+    firstNode: 0,
+  });
+  expect(await ballot.hold(2, undefined)).toBe(false);
+  expect(questions).toBe(1);
+  expect(() => ballot.conclude()).toThrow("the breaker is open");
 });
 
 describe("with agreement.metadata: 2", () => {
