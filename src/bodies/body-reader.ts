@@ -103,9 +103,7 @@ export class BodyReader {
 
   /** Ends the thread; what waits is refused. */
   close(): void {
-    for (const queue of this.waiting.values()) for (const job of queue) settle(job, () => job.reject(tooMany()));
-    this.waiting.clear();
-    this.waitingCount = 0;
+    for (const job of this.takeAll()) settle(job, () => job.reject(tooMany()));
     this.stop(tooMany());
   }
 
@@ -123,8 +121,14 @@ export class BodyReader {
     // A copy of its own: the body itself is still needed here.
     const bytes = new Uint8Array(job.body);
     const order: Order = { task: job.task, bytes, maxWeight: this.maxWeight };
-    this.thread ??= this.start();
-    this.thread.postMessage(order, [bytes.buffer]);
+    try {
+      this.thread ??= this.start();
+      this.thread.postMessage(order, [bytes.buffer]);
+    } catch (error) {
+      // No thread is to be had: nor would be for the next body.
+      for (const waiting of this.takeAll()) settle(waiting, () => waiting.reject(tooMany()));
+      this.stop(errorOf(error));
+    }
   }
 
   /** The next job: of each source in turn. */
@@ -139,6 +143,13 @@ export class BodyReader {
       settle(job, () => job.reject(tooMany()));
     }
     return undefined;
+  }
+
+  private takeAll(): readonly Job[] {
+    const jobs = [...this.waiting.values()].flat();
+    this.waiting.clear();
+    this.waitingCount = 0;
+    return jobs;
   }
 
   private forget(job: Job): void {
