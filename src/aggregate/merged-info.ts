@@ -86,5 +86,7 @@ export function readSupportedApis(info: Buffer): Record<string, unknown> | undef
   const json = JSON.parse(info.toString("utf8")) as unknown;
   if (typeof json !== "object" || json === null || Array.isArray(json)) return undefined;
   const { supportedApis } = json as { supportedApis?: unknown };
-  return typeof supportedApis === "object" && supportedApis !== null ? { ...supportedApis } : {};
+  if (typeof supportedApis !== "object" || supportedApis === null) return {};
+  // A version is no structure: one that is deep enough could not be written again.
+  return Object.fromEntries(Object.entries(supportedApis).filter(([, version]) => typeof version !== "object"));
 }
