@@ -1,4 +1,4 @@
-import type { Instant } from "../../clock.ts";
+import type { Instant, MaybePromise } from "../../clock.ts";
 import type { Fields } from "../../fields.ts";
 import { clientGone, GatewayError, isClientGone } from "../../errors.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
@@ -213,7 +213,7 @@ class CallRun {
   }
 
   /** The gateway's own, if the upstream wants some. */
-  private async credentials(): Promise<Fields | undefined> {
+  private credentials(): MaybePromise<Fields> | undefined {
     const { parts, call, deadline } = this;
     return parts.credentials?.fields({ deadline, signal: call.signal });
   }
