@@ -38,7 +38,7 @@ export interface Trouble {
   readonly verdict: Verdict;
   /** 0: there was no answer. */
   readonly status: number;
-  /** The code of an error's body, the beginning of another body, or why there was no answer. */
+  /** Why there was no answer, its `Cache-Status`, the code of an error's body, or the beginning of another body. */
   readonly said: string;
 }
 
@@ -62,6 +62,7 @@ interface Answer {
   readonly body: Buffer;
   /** Why there is no answer, or no end of it. */
   readonly failure?: string;
+  readonly cacheStatus?: string | undefined;
 }
 
 /** How many wallets start at once on an empty cache, of all, and how long it takes them. */
@@ -208,7 +209,7 @@ export class Wallets {
     this.note({ registry, question, fault }, noted);
     if (verdict !== "right" && this.troubles.length < MOST_TOLD) {
       const { kind: asked } = question;
-      const said = answer.failure ?? gistOf(body);
+      const said = answer.failure ?? answer.cacheStatus ?? gistOf(body);
       const [seconds, took] = [sentAt / 1000, at - sentAt];
       this.troubles.push({
         at: seconds,
@@ -262,13 +263,20 @@ export class Wallets {
     return new Promise((resolve) => {
       const chunks: Buffer[] = [];
       let status = 0;
+      let cacheStatus: string | undefined;
       pool.dispatch(
         { path, method, headers: fields, body: body ?? null },
         {
           onRequestStart() {},
-          onResponseStart: (_, code) => void (status = code),
+          onResponseStart(_, code, received) {
+            status = code;
+            cacheStatus = received["cache-status"]?.toString();
+          },
           onResponseData: (_, chunk) => void chunks.push(chunk),
-          onResponseEnd: () => resolve({ status, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) }),
+          onResponseEnd() {
+            const whole = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
+            resolve({ status, body: whole, cacheStatus });
+          },
           onResponseError: (_, { message }) => resolve({ status: 0, body: Buffer.alloc(0), failure: message }),
         },
       );
