@@ -9,7 +9,7 @@ import type { Fetcher, FetchResult, Miss } from "./fetch.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Resource } from "./resource.ts";
 import { isAuthorized, selectingNames, variantOf } from "./rfc/request-fields.ts";
-import { isFailure } from "./rfc/reuse.ts";
+import { isFailure, isUsableOnError, NOTHING_ASKED } from "./rfc/reuse.ts";
 import type { Tiers } from "./stores/tiers.ts";
 
 /** Until when a request waits, and how its client says that it left. */
@@ -60,6 +60,14 @@ export class SharedFetch<T> {
     this.result.catch(() => undefined);
   }
 
+  /** Resolves when it is over, however it ended: whoever waits for that alone does not keep it going. */
+  get whenOver(): Promise<void> {
+    return this.result.then(
+      () => undefined,
+      () => undefined,
+    );
+  }
+
   /** What the fetch yields, or its failure; a 504 when the deadline passes first. */
   async wait(limits: WaitLimits): Promise<T> {
     this.waiting += 1;
@@ -105,8 +113,11 @@ export interface CollapsedForwardingOptions {
   readonly observer: CacheObserver;
 }
 
-/** A failed attempt that took longer than this is not repeated with a client waiting while something can be served. */
-const SLOW_FAILURE: Duration = 1_000;
+/**
+ * How long a client waits for what may fail, or may not help, as something else can be done: a failed attempt that took longer
+ * is not repeated with a client waiting while something can be served.
+ */
+export const WORTH_WAITING: Duration = 1_000;
 
 /** Between failed background attempts: as long as the attempt took, within these bounds. */
 const MIN_RETRY_PAUSE: Duration = 250;
@@ -158,12 +169,13 @@ export class CollapsedForwarding {
     return this.fetch(miss, {});
   }
 
-  /** Renews an entry while it is served, unless that is being done or has just failed. */
-  refresh(resource: Resource, headers: IncomingHttpHeaders, stale: CachedEntry): void {
+  /** Renews an entry while it is served, unless that has just failed. Resolves when that is over, however it ended. */
+  async refresh(resource: Resource, headers: IncomingHttpHeaders, stale: CachedEntry): Promise<void> {
     const { clock, observer } = this.options;
     if (clock.now() < stale.retryAt || resource.refusal?.() !== undefined) return;
     const id = this.idOf(resource, headers);
-    if (this.running.has(id)) return;
+    const running = this.running.get(id);
+    if (running !== undefined) return running.whenOver;
     const fetch = this.start(id, { resource, headers, stale }, true);
     const work = fetch.wait({ deadline: Infinity }).then(
       (result) => observer.refreshed(resource.key, refreshOutcome(result)),
@@ -171,6 +183,7 @@ export class CollapsedForwarding {
     );
     this.refreshes.add(work);
     void work.finally(() => this.refreshes.delete(work));
+    return work;
   }
 
   /** Remembers that renewing `stale` failed, and whether clients that waited for it lost time. */
@@ -178,7 +191,7 @@ export class CollapsedForwarding {
     if (stale === undefined) return;
     const now = this.options.clock.now();
     const took = now - since;
-    stale.failedSlowly = took >= SLOW_FAILURE;
+    stale.failedSlowly = took >= WORTH_WAITING;
     stale.retryAt = now + Math.min(Math.max(took, MIN_RETRY_PAUSE), MAX_RETRY_PAUSE);
   }
 
@@ -200,13 +213,16 @@ export class CollapsedForwarding {
     const { resource, headers, stale } = miss;
     const startedAt = clock.now();
     const purpose = background ? "refresh" : "miss";
+    // Where something can be served, a client does not wait long for a limit: that it is used up counts as a failure.
+    const canServe = stale !== undefined && isUsableOnError(stale.entry, startedAt, NOTHING_ASKED);
+    const patience = canServe && !background ? WORTH_WAITING : Infinity;
     const deadline = startedAt + resource.timeout;
     return new SharedFetch<FetchResult>({
       clock,
       timeout: resource.timeout,
       background,
       run: async (signal) => {
-        const limits = { purpose, deadline, signal } as const;
+        const limits = { purpose, patience, deadline, signal } as const;
         const result = await (id === undefined ? fetcher.fetch(miss, limits) : fetcher.fetchForAll(miss, limits, id));
         if (isFailure(result.cached.entry.status)) this.noteFailure(stale, startedAt);
         hitForMiss.note(resource, headers, { ...result, at: clock.now() });

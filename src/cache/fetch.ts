@@ -4,7 +4,7 @@ import type { Entry } from "../sharing/entries.ts";
 import type { EpochsPort, LeasesPort, FetchOutcome, Lease } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { isHeadTooLarge } from "../fields.ts";
-import { CachedEntry } from "./cached-entry.ts";
+import { CachedEntry, MAX_SHORTENING } from "./cached-entry.ts";
 import { deriveResponse, type JudgedResponse, judgeResponse } from "./entry.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Fetched, FetchRequest, FillSource, Resource } from "./resource.ts";
@@ -23,7 +23,7 @@ export interface Miss {
 }
 
 /** What a fetch is for, and how long it may take. */
-export type FetchLimits = Pick<FetchRequest, "purpose" | "deadline" | "signal">;
+export type FetchLimits = Pick<FetchRequest, "purpose" | "patience" | "deadline" | "signal">;
 
 /** What was asked of the upstream, or of another process, and came back. */
 export interface FetchResult {
@@ -57,9 +57,6 @@ export interface FetcherOptions {
 /** How often a process waits for another one's fetch that is then given up before it goes itself, lease or not. */
 const LEASE_ROUNDS = 3;
 
-/** Configured lifetimes are shortened by at most this share, so that what was filled together expires apart. */
-const MAX_SHORTENING = 0.1;
-
 /** Gets answers from the upstream, or lets another process get them, and stores what may be stored. */
 export class Fetcher {
   private readonly tiers: Tiers;
@@ -82,10 +79,12 @@ export class Fetcher {
   async fetchForAll(miss: Miss, limits: FetchLimits, id: string): Promise<FetchResult> {
     // Without a tier to share answers in, or when this one will not be stored, waiting for others would only cost time.
     const isShareable = this.tiers.hasShared && this.epochs.epochOf(miss.resource.key) !== undefined;
+    if (limits.purpose === "refresh" && (isShareable || miss.resource.derive !== undefined)) {
+      // A stale entry is served without a look elsewhere: it is the refresh that finds out.
+      const renewed = await this.renewedElsewhere(miss);
+      if (renewed !== undefined) return renewed;
+    }
     if (!isShareable) return this.fetch(miss, limits);
-    // A stale entry is served without a look at the shared tier: it is the refresh that finds out.
-    const renewed = limits.purpose === "refresh" ? await this.storedElsewhere(miss) : undefined;
-    if (renewed !== undefined) return renewed;
     let lease: Lease | undefined;
     for (let round = 0; round < LEASE_ROUNDS; round += 1) {
       const acquired = this.leases.acquire(id);
@@ -148,14 +147,13 @@ export class Fetcher {
    * Stores an answer derived from another one, in memory here only: fresh for the shorter of both lifetimes, and never
    * instead of something received after the other one was asked for. To be called from {@link Resource.stored} or
    * {@link Resource.derive}, while the other one is not purged.
+   *
+   * @returns whether it is stored, or something newer is: false when nothing is to be derived from the other answer
    */
-  fill(resource: Resource, { entryOf, body, maxLifetime }: FillSource): void {
+  fill(resource: Resource, { entryOf, body, maxLifetime }: FillSource): boolean {
     const { key, policy } = resource;
     const epoch = this.epochs.epochOf(key);
-    if (epoch === undefined) return;
-    const derivedAt = madeAt(entryOf.fields, entryOf);
-    const isNewer = ({ entry }: CachedEntry) => entry.epoch === epoch && entry.receivedAt > derivedAt;
-    if (this.tiers.memory.variants(key)?.some(isNewer) === true) return;
+    if (epoch === undefined) return false;
     const { entry, skipped } = judgeResponse({
       fetched: deriveResponse(entryOf, body),
       policy,
@@ -167,9 +165,13 @@ export class Fetcher {
       shortening: this.shortening(),
       maxLifetime,
     });
-    if (skipped !== undefined || entry.vary.length > 0) return;
+    if (skipped !== undefined || entry.vary.length > 0) return false;
+    const derivedAt = madeAt(entryOf.fields, entryOf);
+    const isNewer = (stored: CachedEntry) => stored.entry.epoch === epoch && stored.entry.receivedAt > derivedAt;
+    if (this.tiers.memory.variants(key)?.some(isNewer) === true) return true;
     const cached = this.tiers.storeHere(key, entry);
     if (cached !== undefined && this.tiers.hasShared) cached.derivedAt = derivedAt;
+    return cached !== undefined;
   }
 
   /** How much of a configured TTL to take off. */
@@ -221,9 +223,22 @@ export class Fetcher {
     return this.tiers.memory.variants(resource.key)?.some(isNewer) === true ? "superseded" : undefined;
   }
 
+  /** What another process stored since, or what comes along with another answer, if it is fresh. */
+  private async renewedElsewhere(miss: Miss): Promise<FetchResult | undefined> {
+    const found = await this.storedElsewhere(miss);
+    if (found !== undefined) return found;
+    await miss.resource.derive?.(true);
+    return this.renewed(miss);
+  }
+
   /** What another process stored since, if it is fresh. */
-  private async storedElsewhere({ resource, headers, stale }: Miss): Promise<FetchResult | undefined> {
-    await this.tiers.lookUpShared(resource);
+  private async storedElsewhere(miss: Miss): Promise<FetchResult | undefined> {
+    await this.tiers.lookUpShared(miss.resource);
+    return this.renewed(miss);
+  }
+
+  /** What is stored now, if it is fresh and newer than before. */
+  private renewed({ resource, headers, stale }: Miss): FetchResult | undefined {
     const cached = this.tiers.select(resource, headers);
     if (cached === undefined || this.clock.now() >= cached.entry.freshUntil) return undefined;
     if (stale !== undefined && cached.entry.receivedAt <= stale.entry.receivedAt) return undefined;

@@ -4,7 +4,7 @@ import type { Entry, Store } from "../sharing/entries.ts";
 import type { Coordinator, EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
-import { CollapsedForwarding, HitForMiss, waitFor } from "./collapsed-forwarding.ts";
+import { CollapsedForwarding, HitForMiss, waitFor, WORTH_WAITING } from "./collapsed-forwarding.ts";
 import { explain, type Explanation } from "./explanation.ts";
 import { Fetcher, type FetchResult, isFor } from "./fetch.ts";
 import type { CacheObserver } from "./observer.ts";
@@ -51,6 +51,8 @@ interface Search {
   sharedAsked: boolean;
   /** What the shared tier had for it. */
   adopted: readonly CachedEntry[];
+  /** Nothing is left to derive it from. */
+  derived: boolean;
   /** Go upstream for this request alone. */
   alone: boolean;
   joins: number;
@@ -103,6 +105,7 @@ export class HttpCache {
       asked: resource.policy.honorClient ? requestDirectives(headers) : NOTHING_ASKED,
       sharedAsked: !this.tiers.hasShared,
       adopted: [],
+      derived: resource.derive === undefined,
       alone: this.hitForMiss.isExclusive(resource, headers, this.clock.now()),
       joins: 0,
     };
@@ -126,19 +129,36 @@ export class HttpCache {
           "nothing usable is cached and the request says only-if-cached; send it without",
         );
       }
+      if (!search.derived && !search.alone && search.asked === NOTHING_ASKED) {
+        await this.derive(search);
+        continue;
+      }
       const answer = await this.goUpstream(search, cached);
       if (answer !== undefined) return answer;
     }
   }
 
-  /** What memory has for requests without fields, fresh or stale. */
-  inMemory(resource: Resource): Entry | undefined {
-    return this.tiers.select(resource, {})?.entry;
+  /** What is stored for requests without fields, fresh or stale: in memory, or where that has nothing in the shared tier. */
+  async stored(resource: Resource): Promise<Entry | undefined> {
+    const cached = this.tiers.select(resource, {});
+    if (cached !== undefined) return cached.entry;
+    const adopted = await this.tiers.lookUpShared(resource);
+    return this.tiers.select(resource, {}, adopted)?.entry;
+  }
+
+  /**
+   * Asks anew for what is stored for requests without fields and has a fifth of its time left at most. Resolves when that is
+   * over, or takes longer than it is worth to wait.
+   */
+  async renew(resource: Resource): Promise<void> {
+    const cached = this.tiers.select(resource, {});
+    if (cached === undefined || this.clock.now() < cached.ageingAt) return;
+    await settledWithin(this.fetches.refresh(resource, {}, cached), WORTH_WAITING, this.clock);
   }
 
   /** See {@link Fetcher.fill}. */
-  fill(resource: Resource, source: FillSource): void {
-    this.fetcher.fill(resource, source);
+  fill(resource: Resource, source: FillSource): boolean {
+    return this.fetcher.fill(resource, source);
   }
 
   /** What is stored for a resource and why, looking in every tier. */
@@ -162,6 +182,18 @@ export class HttpCache {
     search.adopted = await (isInHurry ? waitFor(lookup, this.clock, request) : lookup);
   }
 
+  /** Has another answer renewed that has this one, which saves a call for each thing that it has. */
+  private async derive(search: Search): Promise<void> {
+    const { resource, request } = search;
+    search.derived = true;
+    try {
+      await waitFor(resource.derive!(true), this.clock, request);
+    } catch (error) {
+      // That the time is up has its own answer further on, maybe a stale one.
+      if (request.signal?.aborted === true) throw error;
+    }
+  }
+
   /** An answer out of the store, where the entry may be used so. */
   private serveStored(search: Search, cached: CachedEntry): CacheAnswer | undefined {
     const { resource, request } = search;
@@ -176,13 +208,13 @@ export class HttpCache {
         if (tier === "shared") return this.responder.sharedHit(resource, headers, cached);
         return this.serveFresh(resource, headers, cached, now);
       case "while-revalidate":
-        this.fetches.refresh(resource, headers, cached);
+        void this.fetches.refresh(resource, headers, cached);
         return this.responder.stale(resource, headers, cached, { reason: "stale-while-revalidate", tier });
       case "max-stale":
         return this.responder.stale(resource, headers, cached, { reason: "max-stale", tier });
       case "validate":
         if (!cached.failedSlowly || !isUsableOnError(cached.entry, now, asked)) return undefined;
-        this.fetches.refresh(resource, headers, cached);
+        void this.fetches.refresh(resource, headers, cached);
         return this.responder.stale(resource, headers, cached, { reason: "stale-if-error", tier });
       default:
         return undefined;
@@ -205,7 +237,7 @@ export class HttpCache {
 
   private serveFresh(resource: Resource, headers: IncomingHttpHeaders, cached: CachedEntry, now: Instant): CacheAnswer {
     cached.hits += 1;
-    if (cached.isDueAhead(now)) this.fetches.refresh(resource, headers, cached);
+    if (cached.isDueAhead(now)) void this.fetches.refresh(resource, headers, cached);
     const answer = this.responder.hit(resource, headers, cached, now);
     const { forms } = cached;
     if (forms.wanted !== forms.asked) this.tiers.compress(resource.key, cached);

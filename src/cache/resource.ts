@@ -51,6 +51,8 @@ export interface FetchRequest {
   /** The client's, to take forwarded fields from: exactly those of `forwardedFields`. */
   readonly headers: IncomingHttpHeaders;
   readonly purpose: "miss" | "refresh";
+  /** How long it may wait for a call of the upstream's `rateLimit`. */
+  readonly patience: Duration;
   readonly deadline: Instant;
   readonly signal: AbortSignalLike;
   /** The epoch under which the answer will be stored; undefined: it will not be. */
@@ -87,10 +89,11 @@ export interface Resource {
    */
   stored?(entry: Entry, fetched: Fetched): void;
   /**
-   * Called when the shared tier had nothing of this: the moment to fill it out of what other processes fetched and this one
-   * has ({@link HttpCache.fill}). Must not throw.
+   * The moment to fill this out of another answer that is stored and has it ({@link HttpCache.fill}), as nothing newer was
+   * found. With `renew` that answer is asked for anew where it, too, is about to expire ({@link HttpCache.renew}). Must not
+   * reject.
    */
-  derive?(): void;
+  derive?(renew: boolean): Promise<void>;
 }
 
 export interface CacheRequest {

@@ -15,6 +15,8 @@ export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
 export interface CountedCall {
   readonly operation: Operation;
   readonly priority: Priority;
+  /** How long it waits at most, if less than `maxWait`. */
+  readonly patience?: Duration | undefined;
   readonly deadline: Instant;
   readonly signal?: AbortSignalLike | undefined;
 }
@@ -199,12 +201,15 @@ export class RateLimit {
     return false;
   }
 
-  private queueUp(counted: CountedCalls, { operation, priority, deadline, signal }: CountedCall): Promise<void> {
+  private queueUp(
+    counted: CountedCalls,
+    { operation, priority, patience, deadline, signal }: CountedCall,
+  ): Promise<void> {
     const { clock, rateLimit } = this.parts;
     const now = clock.now();
     const ahead = counted.queue.sizeBefore(priority);
     const wait = Math.max(counted.grantedAt(priority) - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
-    const longest = Math.min(rateLimit.maxWait, deadline - now);
+    const longest = Math.min(rateLimit.maxWait, patience ?? Infinity, deadline - now);
     if (wait > longest) return Promise.reject(this.refusal(counted, wait));
     const turn = counted.queue.wait({
       priority,

@@ -23,6 +23,15 @@ const MAX_FILLED = 5_000;
 /** Bytes of pages that are looked through for one instrument: some milliseconds, where none of them was taken apart before. */
 const MAX_LOOKED_THROUGH = 256 * 1024;
 
+/** An instrument on a page that is stored. */
+interface Listed {
+  /** What the page is the answer of. */
+  readonly source: Resource;
+  readonly entry: Entry;
+  readonly page: ListedPage;
+  readonly at: number;
+}
+
 /** One thing that a registry lets be cached: how it is fetched, and what it teaches the cache once it is stored. */
 export class MetadataResource implements Resource {
   readonly key: CacheKey;
@@ -97,6 +106,7 @@ export class MetadataResource implements Resource {
       instrument: this.address.id,
       fields: requestFields(request, this.policy),
       priority: this.priorityOf(request),
+      patience: request.patience,
       deadline: request.deadline,
       signal: request.signal,
       pagination,
@@ -115,33 +125,54 @@ export class MetadataResource implements Resource {
     } else this.learn(page, entry, fetched);
   }
 
-  /** An instrument may be on a page that another replica fetched: such a page comes whole, and is taken apart when needed. */
-  derive(): void {
+  /**
+   * An instrument may be on a page that another replica fetched: such a page comes whole, and is taken apart when needed. One
+   * call for a page renews all its instruments, where each would be asked for by itself.
+   */
+  async derive(renew: boolean): Promise<void> {
+    const listed = await this.findListed();
+    if (listed === undefined || !this.fillListed(listed)) return;
+    if (!renew || listed.entry.body.length > MAX_LOOKED_THROUGH) return;
+    await this.registry.cache.renew(listed.source);
+    const renewed = await this.findListed();
+    if (renewed !== undefined) this.fillListed(renewed);
+  }
+
+  /** The page that this instrument is on, among the first ones that are stored. */
+  private async findListed(): Promise<Listed | undefined> {
     const { admin, registry } = this;
     const { id } = this.address;
-    if (id === undefined) return;
+    if (id === undefined) return undefined;
     let pageToken: string | undefined;
     for (let looked = 0; looked < MAX_LOOKED_THROUGH;) {
-      const entry = registry.cache.inMemory(registry.resource(admin, { operation: "instruments", pageToken }));
-      if (entry?.status !== 200) return;
+      const source = registry.resource(admin, { operation: "instruments", pageToken });
+      const entry = await registry.cache.stored(source);
+      if (entry?.status !== 200) return undefined;
       looked += entry.body.length;
       const page = registry.pages.read(entry.body, registry.upstream.name);
       if (page instanceof Promise) {
         // A large one is taken apart elsewhere, for those who ask after this one.
         page.catch(() => undefined);
-        return;
+        return undefined;
       }
-      if (typeof page === "string") return;
+      if (typeof page === "string") return undefined;
       const at = page.ids.indexOf(id);
-      if (at !== -1) return this.fillOne(page, at, { ...entry, requestedAt: entry.bornAt }, entry.freshUntil);
-      if (page.nextPageToken === undefined) return;
+      if (at !== -1) return { source, entry, page, at };
+      if (page.nextPageToken === undefined) return undefined;
       pageToken = encodeURIComponent(page.nextPageToken);
     }
+    return undefined;
+  }
+
+  private fillListed({ source, entry, page, at }: Listed): boolean {
+    // It was purged while it was looked for.
+    if (!this.isCurrent(source.key, entry)) return false;
+    return this.fillOne(page, at, { ...entry, requestedAt: entry.bornAt }, entry.freshUntil);
   }
 
   private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {
     // What was purged since teaches nothing.
-    if (typeof page === "string" || !this.isCurrent(entry)) return;
+    if (typeof page === "string" || !this.isCurrent(this.key, entry)) return;
     const { pages, coordinator, chains } = this.registry;
     // What is stored may be a copy of what was received: it is what comes again when it is confirmed.
     if (entry.body !== page.body) pages.keep(page.over(entry.body));
@@ -156,7 +187,7 @@ export class MetadataResource implements Resource {
   /** Stores the instruments of a page one by one, from `begin` on: a part now, the rest when other work was done. */
   private fill(page: ListedPage, begin: number, source: { readonly entry: Entry; readonly fetched: Fetched }): void {
     const { entry, fetched } = source;
-    if (!this.isCurrent(entry)) return;
+    if (!this.isCurrent(this.key, entry)) return;
     const end = Math.min(page.ids.length, begin + FILLED_AT_ONCE, MAX_FILLED);
     for (let at = begin; at < end; at++) {
       this.fillOne(page, at, fetched, entry.freshUntil);
@@ -165,18 +196,21 @@ export class MetadataResource implements Resource {
   }
 
   /** Stores the instrument at this place of a page, for no longer than the page is fresh. */
-  private fillOne(page: ListedPage, at: number, entryOf: Fetched, freshUntil: Instant): void {
-    this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id: page.ids[at]! }), {
-      entryOf,
-      body: page.bytes(at),
-      maxLifetime: freshUntil - entryOf.receivedAt,
-    });
+  private fillOne(page: ListedPage, at: number, entryOf: Fetched, freshUntil: Instant): boolean {
+    return this.registry.cache.fill(
+      this.registry.resource(this.admin, { operation: "instrument", id: page.ids[at]! }),
+      {
+        entryOf,
+        body: page.bytes(at),
+        maxLifetime: freshUntil - entryOf.receivedAt,
+      },
+    );
   }
 
   /** Whether neither the page nor any instrument on it was purged, softly or not: that changes the page's own epochs. */
-  private isCurrent(entry: Entry): boolean {
+  private isCurrent(key: CacheKey, entry: Entry): boolean {
     const { epochs } = this.registry.coordinator;
-    return epochs.epochOf(this.key) === entry.epoch && epochs.softEpochOf(this.key) === entry.softEpoch;
+    return epochs.epochOf(key) === entry.epoch && epochs.softEpochOf(key) === entry.softEpoch;
   }
 
   private pageProblem({ status, body, content }: UpstreamAnswer): string | undefined {

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import type { AnswerContent } from "../bodies/answer.ts";
 import type { Upload } from "../bodies/upload.ts";
-import type { AbortSignalLike, Instant } from "../clock.ts";
+import type { AbortSignalLike, Duration, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Priority } from "../limits/wait-queue.ts";
 import type { Operation } from "../spec/operations.ts";
@@ -30,6 +30,8 @@ export interface UpstreamCall {
   readonly fields: Fields;
   readonly body?: Buffer | undefined;
   readonly priority: Priority;
+  /** It waits for a call of `rateLimit` no longer than this, and than `maxWait`. */
+  readonly patience?: Duration | undefined;
   /** No work for this call goes on after it; the upstream's own `timeout` may end it sooner. */
   readonly deadline: Instant;
   /** Aborted when nobody waits for the answer any more. */

@@ -96,6 +96,32 @@ test("an instrument on a page that another replica fetched costs no call, and is
   expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ id })]);
 });
 
+test("a replica that starts finds instruments on the page in Redis, and does not ask for them one by one", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  const first = await warm(redis, sample);
+  const { instruments } = (await (await fetch(first.url + PAGE)).json()) as { instruments: { id: string }[] };
+  const second = await gatewayOn(redis, sample, sample.admin);
+  for (const { id } of instruments) {
+    expect((await fetch(`${second.url}${PAGE}/${encodeURIComponent(id)}`)).status).toBe(200);
+  }
+  expect(sample.calls.count("instrument")).toBe(0);
+});
+
+test("an old instrument in Redis does not hide the newer one on a page there", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  const cache = { ttl: { instruments: "1h", instrument: "100ms" }, staleWhileRevalidate: "0s" };
+  const first = await gatewayOn(redis, sample, sample.admin, cache);
+  const { instruments } = (await (await fetch(sample.url + PAGE)).json()) as { instruments: { id: string }[] };
+  const path = `${PAGE}/${encodeURIComponent(instruments[0]!.id)}`;
+  expect((await fetch(first.url + path)).headers.get("cache-status")).toContain("fwd=uri-miss");
+  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length === 1);
+  expect(await cacheStatus(first)).toContain("fwd=uri-miss");
+  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length === 2);
+  const second = await gatewayOn(redis, sample, sample.admin);
+  expect((await fetch(second.url + path)).headers.get("cache-status")).not.toContain("fwd");
+  expect(sample.calls.count("instrument")).toBe(1);
+});
+
 test("a client that wants an instrument validated does not get it from a page that another replica fetched", async () => {
   const [redis, sample] = [await redisServer(), await registry()];
   const first = await warm(redis, sample);

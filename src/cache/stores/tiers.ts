@@ -172,7 +172,8 @@ export class Tiers {
       if (cached !== undefined) adopted.push(cached);
     }
     for (const cached of derived) cached.derivedAt = undefined;
-    if (adopted.length === 0) resource.derive?.();
+    const now = this.clock.now();
+    if (!adopted.some(({ entry }) => now < entry.freshUntil)) await resource.derive?.(false);
     return adopted;
   }
 

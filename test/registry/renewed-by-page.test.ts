@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { clientRequest, openRegistryOf } from "../support/registry-metadata.ts";
+import { until } from "../support/until.ts";
+import { ADMIN, startRegistry } from "../support/upstream-registries.ts";
+
+const INSTRUMENTS = 5;
+
+/** A registry whose page of instruments was asked for once, and a clock that can be put forward. */
+async function listed(keys: Record<string, unknown> = {}) {
+  const real = systemClock();
+  let ahead = 3_600_000;
+  const clock = { ...real, now: () => real.now() + ahead };
+  const registry = await startRegistry({ instruments: INSTRUMENTS, clock });
+  const { metadata } = openRegistryOf([registry], keys, { clock });
+  const request = () => ({ ...clientRequest(), deadline: clock.now() + 10_000 });
+  const page = () => metadata.get(ADMIN, { operation: "instruments" }, request());
+  const { body } = await page();
+  const { instruments } = JSON.parse(body!.toString()) as { instruments: { id: string }[] };
+  const get = (at: number) => metadata.get(ADMIN, { operation: "instrument", id: instruments[at]!.id }, request());
+  const calls = () => [registry.calls.count("instruments"), registry.calls.count("instrument")];
+  const advance = (seconds: number) => {
+    ahead += seconds * 1_000;
+  };
+  return { registry, page, get, calls, advance };
+}
+
+test("instruments that are served stale are renewed by one call for their page", async () => {
+  const { get, calls, advance } = await listed();
+  advance(31);
+  for (let at = 0; at < INSTRUMENTS; at += 1) expect((await get(at)).status).toBe(200);
+  await until(async () => (await get(INSTRUMENTS - 1)).outcome === "hit");
+  for (let at = 0; at < INSTRUMENTS; at += 1) expect(await get(at)).toMatchObject({ outcome: "hit", age: 0 });
+  expect(calls()).toEqual([2, 0]);
+});
+
+test("instruments that have to be asked for first are renewed by one call for their page", async () => {
+  const { get, calls, advance } = await listed();
+  advance(120);
+  const answers = await Promise.all(Array.from({ length: INSTRUMENTS }, (_, at) => get(at)));
+  for (const answer of answers) expect(answer).toMatchObject({ status: 200, age: 0 });
+  expect(calls()).toEqual([2, 0]);
+});
+
+test("an instrument that is asked for often is renewed ahead by a call for its page", async () => {
+  const { get, calls, advance } = await listed();
+  for (let at = 0; at < 10; at += 1) await get(0);
+  advance(26.9);
+  await get(0);
+  await until(async () => (await get(0)).age === 0);
+  expect(calls()).toEqual([2, 0]);
+});
+
+test.for([
+  ["fails", { kind: "reset" }],
+  ["hangs", { kind: "hang" }],
+] as const)("an instrument whose page %s is asked for by itself", async ([, fault]) => {
+  const { registry, get, calls, advance } = await listed({ timeout: "3s", retry: { attempts: 1 } });
+  advance(120);
+  await registry.faults.set({ ...fault, operations: ["instruments"] });
+  expect(await get(0)).toMatchObject({ status: 200, age: 0 });
+  expect(calls()).toEqual([2, 1]);
+});
+
+test("while something can be served, a client does not wait seconds for a limit that is used up", async () => {
+  const { page, calls, advance } = await listed({ rateLimit: { requests: 2, per: "105s", maxWait: "8s" } });
+  advance(100);
+  expect(await page()).toMatchObject({ status: 200, outcome: "stale", age: 100 });
+  expect(calls()).toEqual([1, 0]);
+});
