@@ -5,7 +5,7 @@ import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/reso
 import { forwardedFields } from "../cache/rfc/request-fields.ts";
 import type { Duration, Instant } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
-import { type Fields, filterFields } from "../fields.ts";
+import { type Fields, fieldValue, filterFields } from "../fields.ts";
 import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
 import { cachedRecord } from "../spec/operations.ts";
 import type { Priority } from "../limits/wait-queue.ts";
@@ -257,7 +257,7 @@ function pageSizesFrom(configured: number): readonly (number | undefined)[] {
  */
 function requestFields(request: FetchRequest, policy: CachePolicy): Fields {
   const fields = filterFields(forwardedFields(policy, request.headers), isUntraced);
-  const accept = fields.includes("accept") ? [] : ["accept", "application/json"];
+  const accept = fieldValue(fields, "accept") !== undefined ? [] : ["accept", "application/json"];
   // A trace goes through, and takes no part in what the upstream answers.
   return [...accept, ...traceFieldsOf(request.headers), ...fields, ...request.conditional];
 }

@@ -34,7 +34,7 @@ export function sendAnswer(
 /** All fields of an answer. */
 function headOf(answer: Answer, body: Buffer | undefined, commonFields: readonly string[]): string[] {
   const head = [...commonFields, ...answer.fields];
-  if (commonFields[VARY] === VARY_BY_CLIENT) joinVary(head);
+  if (head[VARY - 1] === "vary") joinVary(head);
   if (body !== undefined) head.push("content-length", String(body.length));
   return head;
 }
@@ -69,16 +69,25 @@ export function requestIdOf(received: string | string[] | undefined): string {
 /** What makes a difference to who asks. A cache in front must not give one client what another one may see. */
 const VARY_BY_CLIENT = "X-API-Key, Authorization";
 
-/** Where, in answers that depend on the client, the value of `Vary` is. */
+/** Where the value of the first `Vary` is, if there is one. */
 const VARY = 5;
 
+/** A URL without a registry means that of the admin header: a cache in front must not give one registry's answer for another's. */
+function varyOf({ snapshot, request, limitState }: Addressed): string {
+  const byAdmin = request.url!.startsWith(`${snapshot.addressing.prefix}/`) ? "" : snapshot.config.routing.adminHeader;
+  if (limitState === undefined) return byAdmin;
+  return byAdmin === "" ? VARY_BY_CLIENT : `${VARY_BY_CLIENT}, ${byAdmin}`;
+}
+
+type Addressed = Pick<RequestContext, "snapshot" | "request" | "limitState">;
+
 /** The fields that every answer has: id, `nosniff`, CORS, the client's limits, and `close` while the process drains. */
-export function commonFieldsOf(
-  { id, snapshot, request, limitState }: Pick<RequestContext, "id" | "snapshot" | "limitState" | "request">,
-  isDraining: boolean,
-): string[] {
+export function commonFieldsOf(context: Addressed & Pick<RequestContext, "id">, isDraining: boolean): string[] {
+  const { id, snapshot, request, limitState } = context;
   const fields = ["x-request-id", id, "x-content-type-options", "nosniff"];
-  if (limitState !== undefined) fields.push("vary", VARY_BY_CLIENT, ...limitState.fields);
+  const vary = varyOf(context);
+  if (vary !== "") fields.push("vary", vary);
+  if (limitState !== undefined) fields.push(...limitState.fields);
   fields.push(...snapshot.cors.answerFields(request.headers.origin));
   if (isDraining) fields.push("connection", "close");
   return fields;
@@ -107,7 +116,7 @@ export function answerUnparsed(
 
 /** Whether an answer that came through the cache, or from a registry, has an error body of ours. */
 export function isOwnError({ status, fields }: Pick<Answer, "status" | "fields">): boolean {
-  return status >= 400 && fields.includes(ERROR_FIELD);
+  return status >= 400 && fieldValue(fields, ERROR_FIELD) !== undefined;
 }
 
 /**

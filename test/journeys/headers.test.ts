@@ -647,3 +647,45 @@ describe("the request id", () => {
     }
   });
 });
+
+describe("a cache in front keeps the answers of registries apart", () => {
+  const PREFIXED = "/api/token-standard/v0/registrars/amulet";
+
+  test.each([
+    ["metadata", LIST],
+    ["what is passed through", DRAFT_GET.path],
+    ["what is refused", "/registry/metadata/v1/instruments?pageSize=x"],
+  ])("%s of a URL that names none depends on the admin header", async (_what, path) => {
+    const { url } = await startWith({}, { cache: { ttl: { instruments: "1h" } } });
+    // The second time from memory, where it may be.
+    for (const headers of [{}, {}, { "x-instrument-admin": DSO }])
+      expect((await send(url, { path, headers })).headers.vary).toMatch(/^x-instrument-admin\b/);
+    for (let i = 0; i < 2; i += 1)
+      expect((await send(url, { path: PREFIXED + path })).headers.vary ?? "").not.toContain("admin");
+  });
+
+  test("with the header's own name, in one line with what the registry and CORS say", async () => {
+    const { registry, url } = await startWith(
+      {},
+      { routing: { adminHeader: "x-other" }, cors: { origins: ["https://a.example"] } },
+    );
+    registry.script(({ operation }) =>
+      operation === "instruments"
+        ? { status: 200, headers: ["Vary", "Accept-Language"], body: '{"instruments":[]}' }
+        : undefined,
+    );
+    for (let i = 0; i < 2; i += 1) expect((await send(url, GET)).headers.vary).toBe("x-other, origin, Accept-Language");
+  });
+});
+
+test("a registry's error keeps its bytes, whatever names its fields have as values", async () => {
+  const { registry, url } = await startWith({}, { cache: { ttl: { notFound: "1h" } } });
+  const body = '{"error":"no such instrument"}';
+  registry.script(({ operation }) =>
+    operation === "instrument" ? { status: 404, headers: ["Vary", "registry-gateway-error"], body } : undefined,
+  );
+  for (let i = 0; i < 2; i += 1) {
+    const answer = await send(url, { path: `${LIST}/nothing` });
+    expect([answer.status, answer.text]).toEqual([404, body]);
+  }
+});
