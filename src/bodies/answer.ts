@@ -159,6 +159,11 @@ function newestSupply(json: unknown): number | undefined {
   return newest === -Infinity ? undefined : newest;
 }
 
+/** Whether an answer of this status gives what was asked for; a 204 gives nothing. */
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300 && status !== 204;
+}
+
 /** Whose answer is compared with the published schema, and how strictly. */
 interface Answering {
   readonly name: string;
@@ -177,7 +182,7 @@ export function checkAnswer(
   { status, content }: { readonly status: number; readonly content?: Pick<AnswerContent, "problem"> | undefined },
   onProblem: () => void,
 ): string | undefined {
-  const problem = status === 200 ? content?.problem : undefined;
+  const problem = isSuccess(status) ? content?.problem : undefined;
   if (problem === undefined) return undefined;
   onProblem();
   if (config.validation !== "strict") return problem;

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { isSuccess } from "../bodies/answer.ts";
 import { cachedRecord, isCached, type Operation } from "../spec/operations.ts";
 import { Recurrence } from "../recurrence.ts";
 import { neededFor } from "./agreement.ts";
@@ -48,7 +49,7 @@ export class SeveralNodes {
   private observe(call: UpstreamCall, answer: UpstreamAnswer): void {
     const { calls, parts } = this;
     const { agreement, timeout } = calls.config;
-    if (answer.status !== 200 || agreement.observe === 0 || this.observed >= MOST_OBSERVED) return;
+    if (!isSuccess(answer.status) || agreement.observe === 0 || this.observed >= MOST_OBSERVED) return;
     if (parts.openNodes().length < 2 || calls.random() >= agreement.observe) return;
     this.observed += 1;
     const deadline = calls.clock.now() + timeout;
@@ -123,13 +124,13 @@ export async function askSeveral(parts: AgreementParts, call: UpstreamCall, need
   let found = (await first.hold(needed, signal)) ? first : undefined;
   // A token means something where it was issued: other nodes may refuse it.
   const isOpen = found === undefined ? first === listings || first.votes.size >= needed : known !== undefined;
-  if (isOpen && found?.answer?.status !== 200 && (await second.hold(needed, signal))) found = second;
+  if (isOpen && !isSuccess(found?.answer?.status ?? 0) && (await second.hold(needed, signal))) found = second;
   if (found === undefined) {
     const contested = [listings, answers].find(({ votes, agreed }) => agreed === undefined && votes.size >= needed);
     return (contested ?? answers).conclude();
   }
   const answer = found.conclude();
-  if (pagination !== "" && answer.status === 200) {
+  if (pagination !== "" && isSuccess(answer.status)) {
     parts.paginations.set(pagination, { node: answer.node, isCut: found === listings });
   }
   return answer;

@@ -1,3 +1,4 @@
+import { isSuccess } from "../bodies/answer.ts";
 import { AT_ONCE, type BodyReader } from "../bodies/body-reader.ts";
 import { type Meaning, meaningOf, mergeListing } from "../bodies/meaning.ts";
 import { GatewayError } from "../errors.ts";
@@ -32,7 +33,7 @@ export async function voteOf(
 ): Promise<Vote | UpstreamAnswer> {
   const { status, body, node } = answer;
   if (isBusy(status)) return answer;
-  const said = status === 200 ? await readMeaning(parts, operation, body) : {};
+  const said = isSuccess(status) ? await readMeaning(parts, operation, body) : {};
   return { ...keyed({ ...said, status: String(status) }), node, answer };
 }
 
@@ -51,8 +52,8 @@ export async function listingVote(parts: VoteParts, call: UpstreamCall): Promise
   for (let pages = 0; pages < MOST_PAGES; pages += 1) {
     const page = await parts.ask({ ...call, path: withToken(call.path, token), poll });
     const vote = await voteOf(parts, call.operation, page);
-    if (!isVote(vote) || (page.status !== 200 && token === wanted)) return vote;
-    if (page.status !== 200) throw unreadable(parts, `answered ${page.status} to a page token of its own`);
+    if (!isVote(vote) || (!isSuccess(page.status) && token === wanted)) return vote;
+    if (!isSuccess(page.status)) throw unreadable(parts, `answered ${page.status} to a page token of its own`);
     if (token === wanted) answer = page;
     meaning = mergeListing(meaning, vote.meaning);
     const listed = page.content?.page;

@@ -99,6 +99,16 @@ describe("with agreement.contexts: 2", () => {
     });
   });
 
+  test("answers with 201 are compared as those with 200 are", async () => {
+    const { registries, upstream } = await open(3, { contexts: 2 });
+    for (const registry of registries) lie(registry, HONEST_CONTEXT, 201);
+    lie(registries[1]!, contextOf("stolen", CONTRACTS), 201);
+    for (let i = 0; i < 30; i++) {
+      const { status, body } = await upstream.call(acceptCall());
+      expect([status, JSON.parse(body.toString())]).toEqual([201, HONEST_CONTEXT]);
+    }
+  });
+
   test("nodes that all say something else are 502, which does not say what", async () => {
     const { registries, upstream, observer } = await open(2, { contexts: 2 });
     for (const [node, registry] of registries.entries()) lie(registry, bodyOf("factory", node, 0));

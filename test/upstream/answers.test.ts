@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type Fields, fieldValue } from "../../src/fields.ts";
 import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
+import { retryAfter } from "../../src/upstream/wire/answer.ts";
 import { BOMBS, BROKEN_CODINGS } from "../support/broken-codings.ts";
 import {
   acceptCall,
@@ -283,6 +284,18 @@ describe.each(ANSWER_KINDS)("fields of a %s answer", (kind) => {
       ...sent.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text)),
     ]);
   });
+});
+
+test.each<[Fields, number | undefined]>([
+  [["retry-after", "30"], 30],
+  [["date", "Wed, 01 Mar 2000 23:59:45 GMT", "retry-after", "Thu, 02 Mar 2000 00:00:15 GMT"], 30],
+  [["date", "Wed, 01 Mar 2000 23:59:45 GMT", "retry-after", "Wed, 01 Mar 2000 23:59:15 GMT"], 0],
+  [["date", "Wed, 01 Mar 2000 23:59:45 GMT", "retry-after", "Fri, 31 Dec 9999 23:59:59 GMT"], 999_999_999],
+  [["retry-after", "Thu, 02 Mar 2000 00:00:15 GMT"], undefined],
+  [["date", "Wed, 01 Mar 2000 23:59:45 GMT", "retry-after", "-5"], undefined],
+  [["date", "Wed, 01 Mar 2000 23:59:45 GMT"], undefined],
+])("%j asks for a pause of %s s", (fields, seconds) => {
+  expect(retryAfter(fields)).toBe(seconds);
 });
 
 test("fields that described a body that was replaced are dropped", async () => {

@@ -1,4 +1,4 @@
-import { type AnswerContent, readAnswerBody } from "../../bodies/answer.ts";
+import { type AnswerContent, isSuccess, readAnswerBody } from "../../bodies/answer.ts";
 import { AT_ONCE, TooCostly } from "../../bodies/body-reader.ts";
 import { toGatewayError } from "../../errors.ts";
 import { isCached, OPERATION_RECORDS } from "../../spec/operations.ts";
@@ -45,7 +45,7 @@ export function compareWithCall({ parts, call, request, node }: Attempt, reading
     return failed(connectionFailure(parts.config.name, new OutOfStep("another"), false));
   }
   if (call.instrument !== undefined && answer.content?.instrument === call.instrument) origin?.confirm();
-  if (call.operation === "info" && answer.status === 200) {
+  if (call.operation === "info" && isSuccess(answer.status)) {
     const { adminId, supportedApis } = answer.content ?? {};
     try {
       if (adminId === parts.nodes.admin) {
@@ -73,7 +73,7 @@ function isToAnother(
   { operation, instrument }: Pick<UpstreamCall, "operation" | "instrument">,
   { status, content }: UpstreamAnswer,
 ): boolean {
-  if (status !== 200 || content === undefined || operation === "pass_through") return false;
+  if (!isSuccess(status) || content === undefined || operation === "pass_through") return false;
   const expected = isCached(operation) ? operation : OPERATION_RECORDS[operation].kind;
   if (content.kinds.length > 0 && !content.kinds.includes(expected)) return true;
   return instrument !== undefined && content.instrument !== undefined && content.instrument !== instrument;
