@@ -340,6 +340,7 @@ export const CLIENT_ERRORS = {
   },
   client_keys_unavailable: {
     status: 503,
+    proxyError: "proxy_internal_error",
     means: "The keys of a token's issuer cannot be had, so that the token can be neither taken nor refused.",
     remedy: TRY_LATER,
   },
@@ -375,6 +376,7 @@ export const CLIENT_ERRORS = {
   },
   not_cached: {
     status: 504,
+    proxyError: "proxy_internal_response",
     means: "The request says `only-if-cached`, and nothing usable is cached.",
     remedy: "Send it without.",
   },

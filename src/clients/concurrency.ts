@@ -121,8 +121,11 @@ export class ConcurrencyLimits {
     return client;
   }
 
-  private forget({ id, running, asking, held }: InFlight): void {
-    if (running === 0 && asking === 0 && held === 0) this.clients.delete(id);
+  private forget(client: InFlight): void {
+    const { id, running, asking, held } = client;
+    // Another one may be known by now: this one was forgotten while its last answer was awaited.
+    const isKnown = this.clients.get(id) === client;
+    if (isKnown && running === 0 && asking === 0 && held === 0) this.clients.delete(id);
   }
 
   /** Claims what is held before it is free by itself. */

@@ -11,6 +11,7 @@ import { GatewayError, toGatewayError } from "../errors.ts";
 import { answerChoiceContext } from "./choice-context.ts";
 import { contextOf, type RequestContext, type Services } from "./context.ts";
 import { answerExtraPath } from "./extra-path.ts";
+import { needsNoClient } from "./gate.ts";
 import { answerMetadata } from "./metadata.ts";
 import { answerPage, isOwnPage } from "./pages.ts";
 import { registerPassThrough } from "./pass-through.ts";
@@ -103,13 +104,15 @@ export function createPublicListener(options: PublicListenerOptions): FastifyIns
   const uploads = readBodies(app);
   addRoutes(app, pipeline);
   registerPassThrough(app, uploads);
-  app.setErrorHandler((error: Error, { context }, reply) => {
+  app.setErrorHandler((error: Error, { context, is404 }, reply) => {
     reply.hijack();
     const { response } = context;
     // An answer that broke off before its first byte has left its header fields here.
     if (!response.headersSent)
       for (const name of response.getHeaderNames()) if (name !== "connection") response.removeHeader(name);
-    refuse(context, fastifyRefusal(error));
+    // Whatever is wrong with the media type of a request for which there is no route, that it has none is said first.
+    if (is404 && !(error instanceof GatewayError)) answerUnrouted(context);
+    else refuse(context, fastifyRefusal(error));
   });
   app.setNotFoundHandler(({ context }, reply) => {
     reply.hijack();
@@ -218,8 +221,10 @@ function readBodies(app: FastifyInstance): Uploads {
     done(null, isRead ? Readable.from([]) : payload);
   });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", ({ context }, payload, done) => {
-    uploads.read(context, payload, done);
+  app.addContentTypeParser("*", ({ context, raw }, payload, done) => {
+    // Anybody may send it, without limits, and its body means nothing: Node drops it.
+    if (needsNoClient(raw, context.snapshot)) done(null);
+    else uploads.read(context, payload, done);
   });
   return uploads;
 }

@@ -70,6 +70,8 @@ export function resolveUpstream(
   }
   if (!maySee(rules.tier, upstream)) throw upstreamForbidden(`${quote(first.value)} named in ${first.where}`);
   if (namings.length === 1) return upstream;
+  const other = namings.find((each) => (find(rules.upstreams, each) ?? upstream) !== upstream);
+  if (other !== undefined) throw disagreement(first, other);
   if (upstream.admin === undefined && namings.some((each) => !matches(upstream, each))) {
     return upstream
       .learnAdmin(limits.deadline(upstream), limits.signal)

@@ -242,10 +242,15 @@ function climbs(segment: string): boolean {
 function hidesEndpoint(segments: readonly string[]): boolean {
   if (!segments.some((segment) => MAY_READ_OTHERWISE.test(segment))) return false;
   return readingsOf(segments).some((reading) => {
-    const parts = reading.flatMap((text) => text.split(/[/\\]/)).filter((part) => part !== "");
+    const parts = reading.flatMap((text) => text.split(/[/\\]/).map(withoutParameters)).filter((part) => part !== "");
     const isOther = parts.length !== segments.length || parts.some((part, i) => part !== segments[i]);
     return isOther && (matchEndpoint(parts).match !== "other" || adminPathsOfPassThrough(parts) !== undefined);
   });
+}
+
+/** Servlet containers cut off what is behind a semicolon. */
+function withoutParameters(part: string): string {
+  return part.replace(/;.*/s, "");
 }
 
 /** The segments as they are here, and as servers read them that decode once more, twice and three times. */
@@ -292,6 +297,6 @@ const PLAIN = /^[\w:~-]+$/;
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 /** `.` or `..` between slashes of either kind, also with parameters behind it, which servlet containers cut off. */
 const CLIMBING = /(?:^|[/\\])\.\.?(?:;[^/\\]*)?(?:$|[/\\])/;
-const MAY_READ_OTHERWISE = /[%/\\]/;
+const MAY_READ_OTHERWISE = /[%/\\;]/;
 /** How often a segment is decoded behind us at most: by as many servers, one behind the other. */
 const DECODING_LAYERS = 3;

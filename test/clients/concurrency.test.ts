@@ -30,6 +30,41 @@ test("slots that are being given back are not used meanwhile: another replica ma
   expect(await next).toBeDefined();
 });
 
+test("a client that left and came back meanwhile is not forgotten when the last answer about it comes", async () => {
+  const clock = new ManualClock();
+  const claims: { wanted: number; answer: (held: number) => void }[] = [];
+  const limits: Pick<Limits, "hold"> = {
+    hold: ({ wanted }) => new Promise((answer) => claims.push({ wanted, answer })),
+  };
+  const concurrency = new ConcurrencyLimits(limits, clock);
+  const enter = async () => concurrency.enter("client", 1);
+  const entering = enter();
+  claims.shift()!.answer(1);
+  const slot = (await entering)!;
+  slot.leave();
+  clock.advance(1_000);
+  await tick();
+  const [givenBack, renewed] = claims.splice(0);
+  givenBack!.answer(0);
+  await tick();
+  const again = enter();
+  renewed!.answer(0);
+  await tick();
+  claims.shift()!.answer(1);
+  expect(await again).toBeDefined();
+  // It is still known: a second one is refused without a question for as long as the first one runs.
+  const second = enter();
+  await tick();
+  for (let tries = 0; tries < 20 && claims.length > 0; tries += 1) {
+    expect(claims[0]!.wanted).toBe(2);
+    claims.shift()!.answer(1);
+    await tick();
+    clock.advance(100);
+    await tick();
+  }
+  expect(await second).toBeUndefined();
+});
+
 test("two replicas together never have more in flight than a client's limit, and use all of it", async () => {
   const clock = new ManualClock();
   const held = new Map<string, number>();

@@ -83,6 +83,7 @@ test("while the issuer's keys cannot be had, tokens are put off, and then taken"
     const answer = await send(url, { path: INFO, headers: { authorization: `Bearer ${tokenOf()}` } });
     expect([answer.status, answer.headers["registry-gateway-error"]]).toEqual([503, "client_keys_unavailable"]);
     expect(answer.headers["retry-after"]).toBe("10");
+    expect(answer.headers["proxy-status"]).toBe("registry-gateway;error=proxy_internal_error");
     expect(answer.text).not.toContain(new URL(server.url).port);
     server.answer = undefined;
     server.keys = [KEY.jwk];

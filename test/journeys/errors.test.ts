@@ -108,6 +108,7 @@ describe("what is wrong with an upstream is told in our form", () => {
     const offline = await send(url, { ...GET, headers: { "cache-control": "only-if-cached" } });
     expectOwnError(offline, 504);
     expect(offline.headers["cache-status"]).toBe("registry-gateway;detail=refused");
+    expect(offline.headers["proxy-status"]).toBe("registry-gateway;error=proxy_internal_response");
     registry.script(({ operation }) =>
       operation === "instruments"
         ? { status: 200, headers: ["Cache-Control", "max-age=0", "ETag", '"1"'], body: '{"instruments":[]}' }
@@ -304,6 +305,9 @@ describe("a request that addresses nothing", () => {
     [{ path: DRAFT.path, method: "PUT" }, 405, "GET, POST, OPTIONS"],
     [{ path: INFO, method: "TRACE" }, 405, "GET, HEAD, OPTIONS"],
     [{ path: INFO, method: "PROPFIND" }, 405, "GET, HEAD, OPTIONS"],
+    [{ path: INFO, method: "QUERY" }, 405, "GET, HEAD, OPTIONS"],
+    [{ path: INFO, method: "PUT", body: "x", headers: { "content-type": "foo" } }, 405, "GET, HEAD, OPTIONS"],
+    [{ path: "/nothing", body: "x", headers: { "content-type": "foo" } }, 404, undefined],
     [{ path: `/${"x".repeat(9_000)}` }, 414, undefined],
     [{ path: `${LIST}?pageToken=${"x".repeat(9_000)}` }, 414, undefined],
   ])("%j: %i", async (request, status, allow) => {
@@ -328,6 +332,14 @@ describe("HEAD and OPTIONS", () => {
     }
     const refused = await send(url, { path: "/nothing", method: "HEAD" });
     expect([refused.status, refused.text]).toEqual([404, ""]);
+  });
+
+  test("what anybody may send has a body that nobody reads", async () => {
+    const { url } = await startWith({}, { limits: { requestBody: "64KiB" } });
+    const body = Buffer.alloc(100 * 1024, " ");
+    expect((await send(url, { path: INFO, method: "OPTIONS", body })).status).toBe(204);
+    expectOwnError(await send(url, { path: "/docs", method: "PUT", body }), 405);
+    expectOwnError(await send(url, { path: INFO, method: "PUT", body }), 413);
   });
 
   test.each([INFO, CANCEL, DRAFT.path, "/", "/registry/metadata/v1/instruments/%00", "*"])(

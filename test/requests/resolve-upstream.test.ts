@@ -126,6 +126,17 @@ describe("with all admins known", () => {
     expect(all.map(({ asked }) => asked)).toEqual([0, 0]);
   });
 
+  test("an alias whose admin is unknown and another registry are two: nothing is waited for", async () => {
+    const fake = fakes(new FakeUpstream("new", undefined, A), new FakeUpstream("b", B));
+    for (const naming of [
+      { path: "new", header: "b" },
+      { path: "new", header: B },
+      { path: "new", body: [B] },
+    ])
+      expect(await resolve(fake.upstreams, naming)).toBe(400);
+    expect(fake.all.map(({ asked }) => asked)).toEqual([0, 0]);
+  });
+
   test("a disagreement names both registries and both places", async () => {
     const refusal = await refusalOf(upstreams, { path: A, header: A, body: [B] });
     expect(refusal.message).toContain(`"${A}" in the path`);

@@ -165,6 +165,8 @@ describe("what a URL addresses", () => {
     ["/registry/transfer-instruction/v2/transfer-factory%2F", 404],
     ["/registry/transfer-instruction/v2/transfer-%2566actory", 404],
     ["/registry/allocation%25252Fv2/settlement-factory", 404],
+    ["/registry/transfer-instruction/v2/transfer-factory;v=1", 404],
+    [`${PREFIX}/bonds/registry/transfer-instruction;x/v2%3By/transfer-factory%253Bv=1`, 404],
   ])("%s is refused: %i", (url, status) => {
     expect(refusal(url)[0]).toBe(status);
   });
