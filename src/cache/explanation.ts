@@ -57,7 +57,8 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
   const { key, policy } = resource;
   const now = clock.now();
   const before = new Set(tiers.variants(key));
-  await tiers.lookUpShared(resource);
+  await tiers.lookUpShared(resource.key);
+  await resource.derive?.(false);
   const epoch = epochs.epochOf(key);
   const last = hitForMiss.last(resource);
   return {

@@ -233,7 +233,7 @@ export class Fetcher {
 
   /** What another process stored since, if it is fresh. */
   private async storedElsewhere(miss: Miss): Promise<FetchResult | undefined> {
-    await this.tiers.lookUpShared(miss.resource);
+    await this.tiers.lookUpShared(miss.resource.key);
     return this.renewed(miss);
   }
 

@@ -121,6 +121,10 @@ export class HttpCache {
         await this.askShared(search);
         continue;
       }
+      if (!search.derived && !search.alone) {
+        await this.derive(search);
+        continue;
+      }
       const refusal = resource.refusal?.();
       if (refusal !== undefined) return this.serveCacheOnly(search, cached, refusal);
       if (search.asked.onlyIfCached) {
@@ -128,10 +132,6 @@ export class HttpCache {
           "not_cached",
           "nothing usable is cached and the request says only-if-cached; send it without",
         );
-      }
-      if (!search.derived && !search.alone && search.asked === NOTHING_ASKED) {
-        await this.derive(search);
-        continue;
       }
       const answer = await this.goUpstream(search, cached);
       if (answer !== undefined) return answer;
@@ -142,7 +142,7 @@ export class HttpCache {
   async stored(resource: Resource): Promise<Entry | undefined> {
     const cached = this.tiers.select(resource, {});
     if (cached !== undefined) return cached.entry;
-    const adopted = await this.tiers.lookUpShared(resource);
+    const adopted = await this.tiers.lookUpShared(resource.key);
     return this.tiers.select(resource, {}, adopted)?.entry;
   }
 
@@ -177,17 +177,17 @@ export class HttpCache {
   private async askShared(search: Search): Promise<void> {
     const { resource, request } = search;
     search.sharedAsked = true;
-    const lookup = this.tiers.lookUpShared(resource);
+    const lookup = this.tiers.lookUpShared(resource.key);
     const isInHurry = request.deadline - this.clock.now() < LOOK_UP_TIME;
     search.adopted = await (isInHurry ? waitFor(lookup, this.clock, request) : lookup);
   }
 
-  /** Has another answer renewed that has this one, which saves a call for each thing that it has. */
+  /** Looks for another answer that has this one, and has it renewed where the client does not insist on this one. */
   private async derive(search: Search): Promise<void> {
-    const { resource, request } = search;
+    const { resource, request, asked } = search;
     search.derived = true;
     try {
-      await waitFor(resource.derive!(true), this.clock, request);
+      await waitFor(resource.derive!(asked === NOTHING_ASKED), this.clock, request);
     } catch (error) {
       // That the time is up has its own answer further on, maybe a stale one.
       if (request.signal?.aborted === true) throw error;

@@ -10,6 +10,7 @@ const INSTRUMENTS = 5;
 async function listed(keys: Record<string, unknown> = {}) {
   const real = systemClock();
   let ahead = 3_600_000;
+  // What a `Date` says stays as it is.
   const clock = { ...real, now: () => real.now() + ahead };
   const registry = await startRegistry({ instruments: INSTRUMENTS, clock });
   const { metadata } = openRegistryOf([registry], keys, { clock });

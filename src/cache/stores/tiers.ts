@@ -97,15 +97,14 @@ export class Tiers {
     return this.memory.variants(key)?.some((cached) => cached.entry.epoch === epoch) ?? false;
   }
 
-  /** Looks in the shared tier and takes what is there into memory, or what can be derived from it. Never rejects. */
-  lookUpShared(resource: Resource): Promise<readonly CachedEntry[]> {
+  /** Looks in the shared tier and takes what is there into memory. Never rejects. */
+  lookUpShared(key: CacheKey): Promise<readonly CachedEntry[]> {
     if (this.shared === undefined) return Promise.resolve([]);
-    const { key } = resource;
     const running = this.lookups.get(key.name)?.found;
     if (running !== undefined) return running;
     const lookUp: LookUp = { found: undefined };
     this.lookups.set(key.name, lookUp);
-    lookUp.found = this.adopt(resource, this.shared, lookUp);
+    lookUp.found = this.adopt(key, this.shared, lookUp);
     return lookUp.found;
   }
 
@@ -152,8 +151,7 @@ export class Tiers {
     await Promise.all([...lookUps, this.compressor.settled()]);
   }
 
-  private async adopt(resource: Resource, shared: Store, lookUp: LookUp): Promise<readonly CachedEntry[]> {
-    const { key } = resource;
+  private async adopt(key: CacheKey, shared: Store, lookUp: LookUp): Promise<readonly CachedEntry[]> {
     const derived = this.memory.variants(key)?.filter(({ derivedAt }) => derivedAt !== undefined) ?? [];
     let entries: readonly Entry[] | undefined;
     try {
@@ -172,8 +170,6 @@ export class Tiers {
       if (cached !== undefined) adopted.push(cached);
     }
     for (const cached of derived) cached.derivedAt = undefined;
-    const now = this.clock.now();
-    if (!adopted.some(({ entry }) => now < entry.freshUntil)) await resource.derive?.(false);
     return adopted;
   }
 
