@@ -195,9 +195,9 @@ export class ClientKeys {
     try {
       keys = this.read();
     } catch (error) {
-      if (steadyFor < DOUBT) return false;
-      observer.keysRead(messageOf(error));
-      return true;
+      // What cannot be read, as there are no descriptors left, is read again and again.
+      if (steadyFor >= DOUBT) observer.keysRead(messageOf(error));
+      return false;
     }
     if (this.isDoubtful(keys, this.keys)) return false;
     const before = this.keys;

@@ -43,10 +43,17 @@ const MAX_TRIES = 4;
 
 /** Called with what happens to issuers' keys. */
 export interface TokenObserver {
-  /** An issuer's keys were read. `issuer` is its host, or its name where that is no URL. */
-  keysRead(issuer: string, look: KeySetLook): void;
+  /** An issuer's keys were read. */
+  keysRead(issuer: NamedIssuer, look: KeySetLook): void;
   /** They are read no more: nothing is wrong with them then. */
-  keysLeft(issuer: string): void;
+  keysLeft(issuer: NamedIssuer): void;
+}
+
+export interface NamedIssuer {
+  /** As tokens name it. */
+  readonly issuer: string;
+  /** What is shown of it: its host, or its name where that is no URL. Several may have the same. */
+  readonly host: string;
 }
 
 export interface TokenParts {
@@ -128,9 +135,9 @@ export class Tokens {
 
   /** Ends that. Tokens that come all the same can still be verified. */
   stop(): void {
-    for (const { host, keys } of this.issuers.values()) {
+    for (const { config, host, keys } of this.issuers.values()) {
       keys.leave();
-      this.parts.observer.keysLeft(host);
+      this.parts.observer.keysLeft({ issuer: config.issuer, host });
     }
   }
 
@@ -145,7 +152,7 @@ export class Tokens {
         : new KeySet({
             source: jwksUrl === undefined ? keyFile(jwksFile!, files) : keyUrl(jwksUrl, clock),
             clock,
-            onLook: (look) => observer.keysRead(hostOf(issuer), look),
+            onLook: (look) => observer.keysRead({ issuer, host: hostOf(issuer) }, look),
           });
     return { config, host: hostOf(issuer), keys };
   }

@@ -104,14 +104,17 @@ export class Reloader {
   /** False: the text may be half of one that is being written. */
   private async take(steadyFor: Duration): Promise<boolean> {
     const text = readText(this.options.file);
-    if (text === this.tried) return true;
+    // What could not be read, as there were no descriptors left, may be as it was when it can be.
+    const isRead = text !== undefined;
+    if (text === this.tried) return isRead;
     if (steadyFor < DOUBT && this.isDoubtful(text)) return false;
     await this.reload("file");
-    return true;
+    return isRead;
   }
 
   /** @param named files → their versions when they were read */
   private waitFor(named: ReadonlyMap<string, string>): void {
+    this.stopWaiting?.();
     // A reload that ran after the last look for changes waits for nothing.
     if (this.unfollow === undefined || named.size === 0) return;
     this.stopWaiting = this.options.files.watch({

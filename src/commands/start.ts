@@ -1,5 +1,5 @@
 import { readTextFile } from "../config/text-file.ts";
-import { type Clock, systemClock } from "../clock.ts";
+import { type Clock, type Duration, type Instant, systemClock } from "../clock.ts";
 import { configFromFlags } from "../config/flags.ts";
 import { loadConfig } from "../config/parse.ts";
 import { ConfigError } from "../config/problem.ts";
@@ -40,6 +40,9 @@ interface Reloads {
 
 /** `start`: serves until a signal ends it. */
 export async function start(options: StartOptions): Promise<number> {
+  const clock = systemClock();
+  // Before all else: as the first process of a container, one without a handler is not stopped by them.
+  const signal = stopSignal(clock);
   const reloads: Reloads = {};
   let source: Source;
   try {
@@ -52,12 +55,10 @@ export async function start(options: StartOptions): Promise<number> {
     return EXIT.badConfig;
   }
   const { config, file } = source;
-  const clock = systemClock();
   const log = createLogger(config.log.level, { clock });
   for (const warning of warnings(config)) log.warn({ warning }, "configuration");
   handleFaults(log);
   watchFileDescriptors(clock, log);
-  const signal = stopSignal();
   const listening = Promise.withResolvers<number>();
   const announce = (upstream: string, admin: string): void =>
     void listening.promise.then((port) => printLines(sayAdmin(config, port, upstream, admin), process.stderr));
@@ -158,6 +159,8 @@ function createReloader(
 function handleFaults(log: Logger): void {
   // Lines wait for others for a moment: however the process ends, they are written first.
   process.on("exit", () => log.flush());
+  // What is served does not end because nobody reads this any more.
+  process.stderr.on("error", () => undefined);
   process.on("uncaughtException", (error) => {
     log.fatal({ err: error }, "unexpected error");
     process.exit(EXIT.failure);
@@ -167,14 +170,17 @@ function handleFaults(log: Logger): void {
   });
 }
 
+/** A terminal signals npm and its child at once, and npm passes it on: two of this time are one. */
+const ONE_SIGNAL: Duration = 1_000;
+
 /** Resolves with the first signal that asks to stop; a second one stops at once. */
-function stopSignal(): Promise<NodeJS.Signals> {
+function stopSignal(clock: Clock): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let isStopping = false;
+    let stoppingSince: Instant | undefined;
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       process.on(signal, () => {
-        if (isStopping) process.exit(EXIT.failure);
-        isStopping = true;
+        stoppingSince ??= clock.now();
+        if (clock.now() - stoppingSince >= ONE_SIGNAL) process.exit(EXIT.failure);
         resolve(signal);
       });
     }

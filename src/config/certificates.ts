@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import type { TlsMaterial } from "./tls-files.ts";
+import { CERTIFICATE, type TlsMaterial } from "./tls-files.ts";
 
 /**
  * What a certificate is for. `listener`: shown to clients · `client_authority`: vouches for theirs · `client`: shown to an
@@ -58,7 +58,7 @@ export interface Validity {
 
 /** From when the last of the certificates in a PEM text begins until the first of them ends. */
 export function validityOf(pem: string): Validity {
-  const texts = pem.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? [];
+  const texts = pem.match(CERTIFICATE) ?? [];
   const all = texts.map((text) => new X509Certificate(text));
   return {
     begins: Math.max(...all.map(({ validFromDate }) => validFromDate.getTime())),

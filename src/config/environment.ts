@@ -26,6 +26,10 @@ export function substitute(text: string, env: Environment): Substitution {
       faults.push('"${" is not closed by "}": write $${ for a literal ${');
       return reference;
     }
+    if (inside.includes("${")) {
+      faults.push('a reference stands within another: "${" ends at the first "}"');
+      return reference;
+    }
     const match = INSIDE.exec(inside);
     if (match === null) {
       // The text may be a default that is a secret.

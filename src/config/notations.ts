@@ -116,6 +116,8 @@ function fileForm(content: FileContent): Notation<string> {
 
 const HOST = String.raw`([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])`;
 
+const HOST_PORT = new RegExp(`^${HOST}:[0-9]{1,5}$`);
+
 export const notations: { readonly [Name in NotationName]: Notation<NotationValues[Name]> } = {
   duration: {
     pattern: DURATION_PATTERN,
@@ -136,7 +138,11 @@ export const notations: { readonly [Name in NotationName]: Notation<NotationValu
   proxyUrl: textNotation({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
   redisUrl: textNotation({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
   jwksUrl: textNotation({ pattern: "^https?://", findFault: findJwksUrlFault }),
-  hostPort: textNotation({ pattern: `^${HOST}:[0-9]{1,5}$`, expected: "of the form host:port" }),
+  hostPort: textNotation({
+    pattern: HOST_PORT.source,
+    findFault: (text) =>
+      HOST_PORT.test(text) && URL.canParse(`redis://${text}`) ? undefined : "is not of the form host:port",
+  }),
   urlPath: textNotation({ pattern: URL_PATH_PATTERN, findFault: findUrlPathFault }),
   hostName: textNotation({
     pattern: "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*\\.?$",

@@ -21,6 +21,7 @@ const listen = group(
     ),
     keepAliveTimeout: scalar("duration", {
       default: "72s",
+      least: 1,
       description: "How long an idle connection is kept. Longer than the load balancer's own, or it meets closed ones.",
     }),
     headersTimeout: scalar("duration", {

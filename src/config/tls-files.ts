@@ -17,7 +17,8 @@ export interface TlsFiles {
   readonly keyFile?: string | undefined;
 }
 
-const CERTIFICATE =
+/** The certificates in a PEM text, which may hold keys, parameters and lists of revoked ones besides. */
+export const CERTIFICATE =
   /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*(-----END (?:TRUSTED |X509 )?CERTIFICATE-----)?/g;
 
 /** What is wrong with the PEM text of certificates, as the rest of a sentence; undefined when it is good. */

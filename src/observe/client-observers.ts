@@ -44,12 +44,12 @@ function createTokenObserver(metrics: Metrics, log: Logger): TokenObserver {
     metrics.clientKeysUnusable.set({ source: "issuer" }, faulty.size === 0 ? 0 : 1);
   };
   return {
-    keysLeft: (issuer) => note(issuer, false),
-    keysRead(issuer, { fault, isNew }) {
+    keysLeft: ({ issuer }) => note(issuer, false),
+    keysRead({ issuer, host }, { fault, isNew }) {
       note(issuer, fault !== undefined);
       if (!isNew) return;
-      if (fault === undefined) log.info({ source: issuer }, "client keys can be used again");
-      else log.error({ source: issuer, reason: fault }, "client keys cannot be used");
+      if (fault === undefined) log.info({ source: host }, "client keys can be used again");
+      else log.error({ source: host, reason: fault }, "client keys cannot be used");
     },
   };
 }

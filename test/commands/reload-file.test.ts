@@ -236,6 +236,19 @@ describe("a configuration that waits for a file that it names", () => {
     await until(() => scene.applied.length === 1);
   });
 
+  test("is tried once for each change, however often it was refused before", async () => {
+    const token = join(folder(), "token");
+    const amulet = `  - { name: amulet, urls: ['http://127.0.0.1:1'], auth: { bearerTokenFile: ${token} } }\n`;
+    scene.refusal = new Error("no such tier");
+    writeFileSync(scene.file, `upstreams:\n${amulet}  - { name: other, urls: ['http://127.0.0.1:2'] }\n`);
+    await scene.look(3);
+    for (let i = 1; i <= 5; i += 1) {
+      writeFileSync(token, "two\n".repeat(i + 1));
+      await scene.look(3);
+    }
+    expect(scene.lines).toHaveLength(6);
+  });
+
   test("is put to use but for the registry whose file is no good, and tried again when that is there", async () => {
     const token = join(folder(), "token");
     const other = "  - { name: other, urls: ['http://127.0.0.1:2'] }\n";

@@ -29,6 +29,8 @@ test.each([
   ["${}", '"${}" is not of the form'],
   ["${A-b}", '"${A…}" is not of the form'],
   ["${A", '"${" is not closed'],
+  ["${A:-${B}}", "a reference stands within another"],
+  ["${NONE:-${A}}", "a reference stands within another"],
 ])("%j is a mistake", (text, fault) => {
   const { faults } = substitute(text, env);
   expect(faults).toHaveLength(1);

@@ -602,6 +602,12 @@ const rows: [about: string, text: string, problems: string[]][] = [
     ["1:39 redis.sentinel.nodes[0]: is not of the form host:port"],
   ],
   [
+    "a sentinel at a port that there is not",
+    `redis: { sentinel: { name: m, nodes: ["s:70000"] } }${GOOD}`,
+    ["1:39 redis.sentinel.nodes[0]: is not of the form host:port"],
+  ],
+  ["no time for idle connections", `listen: { keepAliveTimeout: 0s }${GOOD}`, ["1:29 listen.keepAliveTimeout"]],
+  [
     "a login without a password",
     `redis: { sentinel: { name: m, nodes: ["s:1"], sentinelAuth: { username: u } } }${GOOD}`,
     ["1:47 redis.sentinel.sentinelAuth: exactly one of password, passwordFile"],

@@ -4,6 +4,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Client, Identity, Tier } from "../../src/clients/client.ts";
 import type { KeySetLook } from "../../src/clients/key-set.ts";
+import type { NamedIssuer } from "../../src/clients/tokens.ts";
 import type { IssuerConfig } from "../../src/clients/token-claims.ts";
 import { GatewayError } from "../../src/errors.ts";
 
@@ -82,12 +83,12 @@ export class RecordingTokenObserver {
   readonly left: string[] = [];
   readonly looks: (KeySetLook & { readonly issuer: string })[] = [];
 
-  keysRead(issuer: string, look: KeySetLook): void {
-    this.looks.push({ issuer, ...look });
+  keysRead({ host }: NamedIssuer, look: KeySetLook): void {
+    this.looks.push({ issuer: host, ...look });
   }
 
-  keysLeft(issuer: string): void {
-    this.left.push(issuer);
+  keysLeft({ host }: NamedIssuer): void {
+    this.left.push(host);
   }
 
   get news(): readonly (string | undefined)[] {
