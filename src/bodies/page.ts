@@ -178,6 +178,9 @@ export class ListedPages {
     sizeCalculation: ({ ids }, body) => 2 * body.length + PER_INSTRUMENT * ids.length + 1,
   });
 
+  /** Those that are being taken apart by the thread. */
+  private readonly reading = new Map<Buffer, Promise<ListedPage | string>>();
+
   constructor(reader: BodyReader) {
     this.reader = reader;
   }
@@ -191,13 +194,22 @@ export class ListedPages {
     const known = this.kept.get(body);
     if (known !== undefined) return known;
     if (body.length <= AT_ONCE) return this.take(body, readPage(body));
-    return this.reader.read({ kind: "page" }, body, { source }).then(
-      (parts) => this.take(body, parts),
-      (error: unknown) => {
-        if (error instanceof TooCostly) return `it ${error.message}`;
-        throw error;
-      },
-    );
+    return this.reading.get(body) ?? this.readElsewhere(body, source);
+  }
+
+  private readElsewhere(body: Buffer, source: string): Promise<ListedPage | string> {
+    const page = this.reader
+      .read({ kind: "page" }, body, { source })
+      .then(
+        (parts) => this.take(body, parts),
+        (error: unknown) => {
+          if (error instanceof TooCostly) return `it ${error.message}`;
+          throw error;
+        },
+      )
+      .finally(() => this.reading.delete(body));
+    this.reading.set(body, page);
+    return page;
   }
 
   /** Notes what was found out about `body` when it was received. */

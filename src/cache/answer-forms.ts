@@ -114,7 +114,14 @@ export class AnswerForms {
     const cacheStatus = upstream === undefined ? own : `${upstream}, ${own}`;
     const changing = head.saysHowLong
       ? ["age", String(age), "cache-status", cacheStatus]
-      : ["age", String(age), "cache-control", this.clientCacheControl(now, policy), "cache-status", cacheStatus];
+      : [
+          "age",
+          String(age),
+          "cache-control",
+          this.clientCacheControl(now, policy, status),
+          "cache-status",
+          cacheStatus,
+        ];
     const isKnown = isForm(form, NOT_MODIFIED);
     const body = isKnown ? undefined : (this.coded[codingOf(form)] ?? entry.body);
     const { ttl } = status;
@@ -124,10 +131,10 @@ export class AnswerForms {
 
   /**
    * For clients where the upstream leaves it open. `max-age` counts from birth, and clients subtract `Age` from it: so
-   * it is the age plus what they may keep, which is never more than the freshness left here.
+   * it is the age plus what they may keep, which is never more than the freshness left here: nothing of what is not stored.
    */
-  private clientCacheControl(now: Instant, policy: CachePolicy): string {
-    const keep = Math.min(Math.floor(policy.clientTtl / 1000), ttlOf(this.entry, now));
+  private clientCacheControl(now: Instant, policy: CachePolicy, { ttl }: CacheStatus): string {
+    const keep = ttl === undefined ? 0 : Math.min(Math.floor(policy.clientTtl / 1000), ttlOf(this.entry, now));
     return keep > 0 ? `max-age=${ageOf(this.entry, now) + keep}` : "no-cache";
   }
 

@@ -5,7 +5,7 @@ import type { CacheKey } from "../sharing/entries.ts";
 import type { EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
-import type { Fetcher, FetchResult, Miss } from "./fetch.ts";
+import type { Fetcher, FetchLimits, FetchResult, Miss } from "./fetch.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Resource } from "./resource.ts";
 import { isAuthorized, selectingNames, variantOf } from "./rfc/request-fields.ts";
@@ -123,6 +123,10 @@ export const WORTH_WAITING: Duration = 1_000;
 const MIN_RETRY_PAUSE: Duration = 250;
 const MAX_RETRY_PAUSE: Duration = 5_000;
 
+type FetchTerms = Pick<FetchLimits, "purpose" | "background">;
+
+const FOR_CLIENTS: FetchTerms = { purpose: "miss", background: false };
+
 /** The fetches that run: one at a time for requests that one answer may satisfy (RFC 9111 §4, "collapsed requests"). */
 export class CollapsedForwarding {
   private readonly options: CollapsedForwardingOptions;
@@ -158,25 +162,33 @@ export class CollapsedForwarding {
   }
 
   /** A fetch that requests with this id may join; no other process does the same meanwhile. */
-  start(id: string, miss: Miss, background = false): SharedFetch<FetchResult> {
-    const fetch = this.fetch(miss, { background, id, ended: () => this.running.delete(id) });
+  start(id: string, miss: Miss, terms: FetchTerms = FOR_CLIENTS): SharedFetch<FetchResult> {
+    const fetch = this.fetch(miss, terms, { id, ended: () => this.running.delete(id) });
     this.running.set(id, fetch);
     return fetch;
   }
 
   /** A fetch for one request alone. */
   startAlone(miss: Miss): SharedFetch<FetchResult> {
-    return this.fetch(miss, {});
+    return this.fetch(miss, FOR_CLIENTS);
   }
 
-  /** Renews an entry while it is served, unless that has just failed. Resolves when that is over, however it ended. */
-  async refresh(resource: Resource, headers: IncomingHttpHeaders, stale: CachedEntry): Promise<void> {
+  /**
+   * Renews an entry while it is served, unless that has just failed. Resolves when that is over, however it ended.
+   * @param purpose `miss`: a client waits for it all the same
+   */
+  async refresh(
+    resource: Resource,
+    headers: IncomingHttpHeaders,
+    stale: CachedEntry,
+    purpose: FetchLimits["purpose"] = "refresh",
+  ): Promise<void> {
     const { clock, observer } = this.options;
     if (clock.now() < stale.retryAt || resource.refusal?.() !== undefined) return;
     const id = this.idOf(resource, headers);
     const running = this.running.get(id);
     if (running !== undefined) return running.whenOver;
-    const fetch = this.start(id, { resource, headers, stale }, true);
+    const fetch = this.start(id, { resource, headers, stale }, { purpose, background: true });
     const work = fetch.wait({ deadline: Infinity }).then(
       (result) => observer.refreshed(resource.key, refreshOutcome(result)),
       () => observer.refreshed(resource.key, "failed"),
@@ -207,12 +219,12 @@ export class CollapsedForwarding {
 
   private fetch(
     miss: Miss,
-    { id, background = false, ended }: { id?: string; background?: boolean; ended?: () => unknown },
+    { purpose, background }: FetchTerms,
+    { id, ended }: { id?: string; ended?: () => unknown } = {},
   ): SharedFetch<FetchResult> {
     const { clock, fetcher, hitForMiss } = this.options;
     const { resource, headers, stale } = miss;
     const startedAt = clock.now();
-    const purpose = background ? "refresh" : "miss";
     // Where something can be served, a client does not wait long for a limit: that it is used up counts as a failure.
     const canServe = stale !== undefined && isUsableOnError(stale.entry, startedAt, NOTHING_ASKED);
     const patience = canServe && !background ? WORTH_WAITING : Infinity;
@@ -222,10 +234,10 @@ export class CollapsedForwarding {
       timeout: resource.timeout,
       background,
       run: async (signal) => {
-        const limits = { purpose, patience, deadline, signal } as const;
+        const limits = { purpose, background, patience, deadline, signal };
         const result = await (id === undefined ? fetcher.fetch(miss, limits) : fetcher.fetchForAll(miss, limits, id));
         if (isFailure(result.cached.entry.status)) this.noteFailure(stale, startedAt);
-        hitForMiss.note(resource, headers, { ...result, at: clock.now() });
+        hitForMiss.note(resource, headers, { ...result, status: result.cached.entry.status, at: clock.now() });
         return result;
       },
       ended: (how) => {
@@ -249,6 +261,7 @@ function prefixOf({ name }: CacheKey): string {
 
 /** How an answer ended. */
 interface Ending {
+  readonly status: number;
   /** Why it was not stored. */
   readonly skipped: SkipReason | undefined;
   /** Only the client that asked may get it. */
@@ -269,10 +282,10 @@ export class HitForMiss {
   private readonly endings = new LRUCache<string, Ending>({ max: MAX_REMEMBERED });
 
   /** An answer that was stored for all makes what came before irrelevant. */
-  note(resource: Resource, headers: IncomingHttpHeaders, { skipped, exclusive, at }: Ending): void {
+  note(resource: Resource, headers: IncomingHttpHeaders, { status, skipped, exclusive, at }: Ending): void {
     const name = nameOf(resource, isAuthorized(resource.policy, headers));
     if (skipped === undefined && !exclusive) this.endings.delete(name);
-    else this.endings.set(name, { skipped, exclusive, at });
+    else this.endings.set(name, { status, skipped, exclusive, at });
   }
 
   /** The last one, of either kind of request. */

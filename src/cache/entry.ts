@@ -68,7 +68,8 @@ export function judgeResponse(input: ReceivedResponse): JudgedResponse {
   const authorized = isAuthorized(policy, headers);
   const forbidden = whyNotStorable({ status: fetched.status, directives, policy, explicit, varies, authorized });
   const skipped = forbidden ?? whyNotWorthwhile(input, entry, known);
-  const isPassedOn = policy.ttl === undefined && skipped !== undefined && !isFailure(fetched.status);
+  const isOwn = fetched.unstorable !== undefined || !isFailure(fetched.status);
+  const isPassedOn = policy.ttl === undefined && skipped !== undefined && isOwn;
   return {
     entry,
     skipped,

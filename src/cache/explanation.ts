@@ -58,7 +58,7 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
   const now = clock.now();
   const before = new Set(tiers.variants(key));
   await tiers.lookUpShared(resource.key);
-  await resource.derive?.(false);
+  await resource.derive?.();
   const epoch = epochs.epochOf(key);
   const last = hitForMiss.last(resource);
   return {

@@ -23,7 +23,10 @@ export interface Miss {
 }
 
 /** What a fetch is for, and how long it may take. */
-export type FetchLimits = Pick<FetchRequest, "purpose" | "patience" | "deadline" | "signal">;
+export interface FetchLimits extends Pick<FetchRequest, "purpose" | "patience" | "deadline" | "signal"> {
+  /** No client looked elsewhere before, and none is needed for it to go on. */
+  readonly background: boolean;
+}
 
 /** What was asked of the upstream, or of another process, and came back. */
 export interface FetchResult {
@@ -79,9 +82,9 @@ export class Fetcher {
   async fetchForAll(miss: Miss, limits: FetchLimits, id: string): Promise<FetchResult> {
     // Without a tier to share answers in, or when this one will not be stored, waiting for others would only cost time.
     const isShareable = this.tiers.hasShared && this.epochs.epochOf(miss.resource.key) !== undefined;
-    if (limits.purpose === "refresh" && (isShareable || miss.resource.derive !== undefined)) {
+    if (limits.background && (isShareable || miss.resource.derive !== undefined)) {
       // A stale entry is served without a look elsewhere: it is the refresh that finds out.
-      const renewed = await this.renewedElsewhere(miss);
+      const renewed = await this.renewedElsewhere(miss, limits);
       if (renewed !== undefined) return renewed;
     }
     if (!isShareable) return this.fetch(miss, limits);
@@ -224,10 +227,10 @@ export class Fetcher {
   }
 
   /** What another process stored since, or what comes along with another answer, if it is fresh. */
-  private async renewedElsewhere(miss: Miss): Promise<FetchResult | undefined> {
+  private async renewedElsewhere(miss: Miss, { purpose }: FetchLimits): Promise<FetchResult | undefined> {
     const found = await this.storedElsewhere(miss);
     if (found !== undefined) return found;
-    await miss.resource.derive?.(true);
+    await miss.resource.derive?.(purpose);
     return this.renewed(miss);
   }
 
@@ -251,7 +254,8 @@ export function isFor({ policy }: Resource, headers: IncomingHttpHeaders, { cach
   return !exclusive && cached.entry.variant === variantOf(selectingNames(policy, cached.entry.vary), headers);
 }
 
-function isGone(status: number): boolean {
+/** Whether there is no such thing any more. */
+export function isGone(status: number): boolean {
   return status === 404 || status === 410;
 }
 

@@ -6,9 +6,9 @@ import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import { CollapsedForwarding, HitForMiss, waitFor, WORTH_WAITING } from "./collapsed-forwarding.ts";
 import { explain, type Explanation } from "./explanation.ts";
-import { Fetcher, type FetchResult, isFor } from "./fetch.ts";
+import { Fetcher, type FetchResult, isFor, isGone } from "./fetch.ts";
 import type { CacheObserver } from "./observer.ts";
-import type { CacheAnswer, CacheRequest, FillSource, Resource } from "./resource.ts";
+import type { CacheAnswer, CacheRequest, FetchRequest, FillSource, Resource } from "./resource.ts";
 import {
   type ForwardReason,
   isFailure,
@@ -39,6 +39,9 @@ const MAX_JOINS = 3;
 
 /** A look-up in the shared tier takes no longer (see {@link Store.get}). */
 const LOOK_UP_TIME: Duration = 500;
+
+/** What was renewed, or could not be, a moment ago, as it may not be kept any more, is not asked for each time it is needed. */
+const RENEW_AGAIN_AFTER: Duration = 5_000;
 
 /** How long {@link HttpCache.drain} waits. */
 const DRAIN_TIMEOUT: Duration = 5_000;
@@ -147,17 +150,20 @@ export class HttpCache {
   }
 
   /**
-   * Asks anew for what is stored for requests without fields and has a fifth of its time left at most. Resolves when that is
-   * over, or takes longer than it is worth to wait.
+   * Asks anew for what is stored for requests without fields and has a fifth of its time left at most, if that was not tried a
+   * moment ago. Resolves when that is over, or takes longer than it is worth to wait.
    */
-  async renew(resource: Resource): Promise<void> {
+  async renew(resource: Resource, purpose: FetchRequest["purpose"]): Promise<void> {
     const cached = this.tiers.select(resource, {});
-    if (cached === undefined || this.clock.now() < cached.ageingAt) return;
-    await settledWithin(this.fetches.refresh(resource, {}, cached), WORTH_WAITING, this.clock);
+    const now = this.clock.now();
+    if (cached === undefined || now < cached.ageingAt || now < cached.triedAt + RENEW_AGAIN_AFTER) return;
+    await settledWithin(this.fetches.refresh(resource, {}, cached, purpose), WORTH_WAITING, this.clock);
   }
 
-  /** See {@link Fetcher.fill}. */
+  /** See {@link Fetcher.fill}. What was found to be gone since the source was asked for does not come back. */
   fill(resource: Resource, source: FillSource): boolean {
+    const last = this.hitForMiss.last(resource);
+    if (last !== undefined && isGone(last.status) && last.at > source.entryOf.requestedAt) return false;
     return this.fetcher.fill(resource, source);
   }
 
@@ -186,10 +192,13 @@ export class HttpCache {
   private async derive(search: Search): Promise<void> {
     const { resource, request, asked } = search;
     search.derived = true;
+    const now = this.clock.now();
+    // Time is left to ask for it by itself.
+    const deadline = now + Math.min(WORTH_WAITING, (request.deadline - now) / 2);
     try {
-      await waitFor(resource.derive!(asked === NOTHING_ASKED), this.clock, request);
+      const derived = resource.derive!(asked === NOTHING_ASKED ? "miss" : undefined);
+      await waitFor(derived, this.clock, { ...request, deadline });
     } catch (error) {
-      // That the time is up has its own answer further on, maybe a stale one.
       if (request.signal?.aborted === true) throw error;
     }
   }
@@ -271,7 +280,9 @@ export class HttpCache {
     const { status } = result.cached.entry;
     const instead = isFailure(status) ? this.serveOnError(search, stale, forwarding, status) : undefined;
     if (instead !== undefined) return instead;
-    if (forwarding.collapsed && !isFor(resource, headers, result)) {
+    // What came along with another answer, or another process stored, is held against what this client asks for.
+    const isFound = result.upstreamStatus === undefined && (!this.tiers.hasShared || search.asked !== NOTHING_ASKED);
+    if (forwarding.collapsed && (isFound || !isFor(resource, headers, result))) {
       search.joins += 1;
       search.alone = result.exclusive || !result.stored || search.joins >= MAX_JOINS;
       return undefined;

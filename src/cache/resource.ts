@@ -90,10 +90,10 @@ export interface Resource {
   stored?(entry: Entry, fetched: Fetched): void;
   /**
    * The moment to fill this out of another answer that is stored and has it ({@link HttpCache.fill}), as nothing newer was
-   * found. With `renew` that answer is asked for anew where it, too, is about to expire ({@link HttpCache.renew}). Must not
+   * found. With a purpose that answer is asked for anew where it, too, is about to expire ({@link HttpCache.renew}). Must not
    * reject.
    */
-  derive?(renew: boolean): Promise<void>;
+  derive?(purpose?: FetchRequest["purpose"]): Promise<void>;
 }
 
 export interface CacheRequest {

@@ -22,6 +22,7 @@ const MAX_FILLED = 5_000;
 
 /** Bytes of pages that are looked through for one instrument: some milliseconds, where none of them was taken apart before. */
 const MAX_LOOKED_THROUGH = 256 * 1024;
+const MAX_PAGES_LOOKED_THROUGH = 32;
 
 /** An instrument on a page that is stored. */
 interface Listed {
@@ -129,11 +130,11 @@ export class MetadataResource implements Resource {
    * An instrument may be on a page that another replica fetched: such a page comes whole, and is taken apart when needed. One
    * call for a page renews all its instruments, where each would be asked for by itself.
    */
-  async derive(renew: boolean): Promise<void> {
+  async derive(purpose?: FetchRequest["purpose"]): Promise<void> {
     const listed = await this.findListed();
     if (listed === undefined || !this.fillListed(listed)) return;
-    if (!renew || listed.entry.body.length > MAX_LOOKED_THROUGH) return;
-    await this.registry.cache.renew(listed.source);
+    if (purpose === undefined || listed.entry.body.length > MAX_LOOKED_THROUGH) return;
+    await this.registry.cache.renew(listed.source, purpose);
     const renewed = await this.findListed();
     if (renewed !== undefined) this.fillListed(renewed);
   }
@@ -144,24 +145,30 @@ export class MetadataResource implements Resource {
     const { id } = this.address;
     if (id === undefined) return undefined;
     let pageToken: string | undefined;
-    for (let looked = 0; looked < MAX_LOOKED_THROUGH;) {
+    let looked = 0;
+    for (let pages = 0; pages < MAX_PAGES_LOOKED_THROUGH && looked < MAX_LOOKED_THROUGH; pages += 1) {
       const source = registry.resource(admin, { operation: "instruments", pageToken });
       const entry = await registry.cache.stored(source);
       if (entry?.status !== 200) return undefined;
       looked += entry.body.length;
-      const page = registry.pages.read(entry.body, registry.upstream.name);
-      if (page instanceof Promise) {
-        // A large one is taken apart elsewhere, for those who ask after this one.
-        page.catch(() => undefined);
-        return undefined;
-      }
-      if (typeof page === "string") return undefined;
-      const at = page.ids.indexOf(id);
-      if (at !== -1) return { source, entry, page, at };
-      if (page.nextPageToken === undefined) return undefined;
+      const page = await this.readPage(entry.body);
+      const at = page?.ids.indexOf(id) ?? -1;
+      if (at !== -1) return { source, entry, page: page!, at };
+      if (page?.nextPageToken === undefined) return undefined;
       pageToken = encodeURIComponent(page.nextPageToken);
     }
     return undefined;
+  }
+
+  private async readPage(body: Buffer): Promise<ListedPage | undefined> {
+    const { pages, upstream } = this.registry;
+    try {
+      const page = await pages.read(body, upstream.name);
+      return typeof page === "string" ? undefined : page;
+    } catch {
+      // There is too much to read: the instrument is asked for by itself.
+      return undefined;
+    }
   }
 
   private fillListed({ source, entry, page, at }: Listed): boolean {

@@ -192,6 +192,14 @@ describe("an answer from the store", () => {
   });
 });
 
+test("clients may keep nothing of what is not stored", async () => {
+  for (const status of [503, 429, 401]) {
+    const fixture = new CacheFixture({ policy: { ...TTL, clientTtl: MINUTE }, script: () => ({ status }) });
+    const answer = await fixture.get();
+    expect([answer.status, field(answer, "cache-control")]).toEqual([status, "no-cache"]);
+  }
+});
+
 describe("fields for one client alone", () => {
   test.for(["no-cache", "private"])('%s="…" goes to the one that asked, and is not stored', async (directive) => {
     const fields = [

@@ -62,6 +62,8 @@ describe("a 304 confirms the entry", () => {
       ["etag", '"new"', "last-modified", MODIFIED],
       true,
     ],
+    ["with a tag alone where there was none", ["last-modified", MODIFIED], ["etag", '"new"'], false],
+    ["with a weak tag alone where there was none", ["last-modified", MODIFIED], ["etag", 'W/"new"'], true],
     [
       "with a tag where there was none, and another date",
       ["last-modified", MODIFIED],

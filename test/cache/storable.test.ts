@@ -78,6 +78,18 @@ describe("statuses", () => {
   });
 });
 
+test.each([
+  ["no-store, private", {}, "private"],
+  ["no-store", { varies: "*" }, "vary"],
+  ["no-store", { authorized: true }, "authorization"],
+] as const)(
+  "a failure that says %s is for the client that asked where it is about that one: %j",
+  (value, input, reason) => {
+    expect(why(value, {}, { status: 429, ...input })).toBe(reason);
+    expect(isExclusive(429, reason, responseDirectives(parseDirectives([value])))).toBe(true);
+  },
+);
+
 test("an answer nobody else may get is told from one that is merely not stored", () => {
   for (const reason of ["no-store", "private", "vary", "authorization"] as const) {
     expect(isExclusive(200, reason, undefined)).toBe(true);

@@ -5,6 +5,7 @@ import { ownError } from "../support/own-error.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
+import { AT_ONCE } from "../../src/bodies/body-reader.ts";
 import { until } from "../support/until.ts";
 import { thisReplica } from "../../src/version.ts";
 
@@ -104,6 +105,18 @@ test("a replica that starts finds instruments on the page in Redis, and does not
   for (const { id } of instruments) {
     expect((await fetch(`${second.url}${PAGE}/${encodeURIComponent(id)}`)).status).toBe(200);
   }
+  expect(sample.calls.count("instrument")).toBe(0);
+});
+
+test("a large page in Redis, which a thread takes apart, has its instruments at once for all who ask together", async () => {
+  const [redis, sample] = [await redisServer(), await registry({ instruments: 400, defaultPageSize: 400 })];
+  const first = await warm(redis, sample);
+  const text = await (await fetch(first.url + PAGE)).text();
+  expect(text.length).toBeGreaterThan(AT_ONCE);
+  const { instruments } = JSON.parse(text) as { instruments: { id: string }[] };
+  const second = await gatewayOn(redis, sample, sample.admin);
+  const asking = instruments.slice(0, 50).map(({ id }) => fetch(`${second.url}${PAGE}/${encodeURIComponent(id)}`));
+  for (const answer of await Promise.all(asking)) expect(answer.status).toBe(200);
   expect(sample.calls.count("instrument")).toBe(0);
 });
 

@@ -18,12 +18,14 @@ async function listed(keys: Record<string, unknown> = {}) {
   const page = () => metadata.get(ADMIN, { operation: "instruments" }, request());
   const { body } = await page();
   const { instruments } = JSON.parse(body!.toString()) as { instruments: { id: string }[] };
-  const get = (at: number) => metadata.get(ADMIN, { operation: "instrument", id: instruments[at]!.id }, request());
+  const info = () => metadata.get(ADMIN, { operation: "info" }, request());
+  const get = (at: number, headers = {}) =>
+    metadata.get(ADMIN, { operation: "instrument", id: instruments[at]!.id }, { ...request(), headers });
   const calls = () => [registry.calls.count("instruments"), registry.calls.count("instrument")];
   const advance = (seconds: number) => {
     ahead += seconds * 1_000;
   };
-  return { registry, page, get, calls, advance };
+  return { registry, info, page, get, calls, advance };
 }
 
 test("instruments that are served stale are renewed by one call for their page", async () => {
@@ -61,6 +63,38 @@ test.for([
   await registry.faults.set({ ...fault, operations: ["instruments"] });
   expect(await get(0)).toMatchObject({ status: 200, age: 0 });
   expect(calls()).toEqual([2, 1]);
+});
+
+test("a page that may not be kept any more is not asked for before each of its instruments", async () => {
+  const { registry, get, calls, advance } = await listed();
+  advance(120);
+  registry.script(({ operation }) =>
+    operation === "instruments"
+      ? { status: 200, headers: ["cache-control", "no-store"], body: '{"instruments":[]}' }
+      : undefined,
+  );
+  for (let at = 0; at < INSTRUMENTS; at += 1) expect(await get(at)).toMatchObject({ status: 200, age: 0 });
+  expect(calls()).toEqual([2, INSTRUMENTS]);
+});
+
+test("an instrument that is gone does not come back from a page that was asked for before", async () => {
+  const { registry, get, calls } = await listed({ cache: { honorClient: true, clientFloor: "0s" } });
+  registry.script(({ operation }) =>
+    operation === "instrument" ? { status: 410, body: '{"error":"gone"}' } : undefined,
+  );
+  expect((await get(0, { "cache-control": "no-cache" })).status).toBe(410);
+  for (let i = 0; i < 2; i += 1) expect((await get(0)).status).toBe(410);
+  expect(calls()).toEqual([1, 3]);
+});
+
+test("a page that a client waits for goes before refreshes that nobody does, where calls are scarce", async () => {
+  const keys = { rateLimit: { requests: 10, per: "1h", maxWait: "0s" }, cache: { ttl: { info: "0s" } } };
+  const { info, get, calls, advance } = await listed(keys);
+  // With the proof and the page seven: refreshes have so many, clients' calls one more.
+  for (let i = 0; i < 5; i += 1) expect((await info()).status).toBe(200);
+  advance(120);
+  expect(await get(0)).toMatchObject({ status: 200, age: 0 });
+  expect(calls()).toEqual([2, 0]);
 });
 
 test("while something can be served, a client does not wait seconds for a limit that is used up", async () => {

@@ -119,7 +119,9 @@ export function confirms(notModified: Fields, entry: Entry): boolean {
   if (tag !== undefined && storedTag !== undefined) return weakMatch(tag, storedTag);
   const modified = fieldValue(notModified, "last-modified");
   const storedModified = fieldValue(entry.fields, "last-modified");
-  return modified === undefined || storedModified === undefined || modified === storedModified;
+  // A strong tag alone is that of some body, and of this one, which came without, nothing says so.
+  if (modified === undefined) return tag === undefined || tag.startsWith("W/");
+  return storedModified === undefined || modified === storedModified;
 }
 
 /** The stored fields updated by those of a 304 (RFC 9111 §3.2). `receivedWall` dates a 304 that has no `Date`. */

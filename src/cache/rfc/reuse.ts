@@ -29,10 +29,11 @@ export interface StorableInput {
 /** Why HTTP or the policy forbids storing the response (RFC 9111 §3), or undefined when it may be stored. */
 export function whyNotStorable(input: StorableInput): SkipReason | undefined {
   const { directives } = input;
-  if (directives !== undefined && forbidsStoring(directives, input.status)) return "no-store";
+  // First what makes it one client's: that it is not stored is no reason to give it to nobody else.
   if (directives?.private === true) return "private";
   if (input.varies === "*") return "vary";
   if (input.authorized && !isForAll(directives)) return "authorization";
+  if (directives !== undefined && forbidsStoring(directives, input.status)) return "no-store";
   if (directives?.mustUnderstand === true && !UNDERSTOOD.has(input.status)) return "status";
   if (!isStoredStatus(input)) return "status";
   return undefined;
