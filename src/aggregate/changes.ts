@@ -23,6 +23,8 @@ export interface ChangesOptions {
 export interface ChangesObserver {
   /** A change is known here from now on. */
   changed(type: ChangeType): void;
+  /** What a reading of the registry of this alias changes cannot be found out, by a fault of the gateway. */
+  failed(upstream: string, fault: unknown): void;
 }
 
 /** A registry as it was last read here. */
@@ -223,9 +225,15 @@ export class Changes {
       return { rows: this.log.rowsOf({ admin: "", registry: "", at: time }, [])! };
     }
     for (const admin of this.registries.followConfiguration()) this.pending.delete(admin);
-    for (const reading of this.pending.values()) {
-      const rows = this.rowsOfReading(reading, time);
-      if (rows !== undefined) return { rows };
+    for (const [admin, reading] of this.pending) {
+      try {
+        const rows = this.rowsOfReading(reading, time);
+        if (rows !== undefined) return { rows };
+      } catch (fault) {
+        // It would stand in the way of all other registries for ever.
+        this.pending.delete(admin);
+        this.options.observer.failed(reading.name, fault);
+      }
     }
     return this.writeConfigured(time);
   }

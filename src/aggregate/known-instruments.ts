@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 import { isObject } from "../json.ts";
 import type { Change } from "./change.ts";
+import { versionsOf } from "./merged-info.ts";
 
 /** What of an instrument is followed besides that it is there, in the order of {@link FieldsText}. */
 const FIELDS = ["name", "symbol", "decimals", "supportedApis", "paused"] as const;
@@ -43,7 +44,12 @@ export async function knownInstruments(ids: readonly string[], texts: readonly s
 
 function fieldsOf(instrument: unknown): FieldsText {
   const { name, symbol, decimals, supportedApis, paused } = isObject(instrument) ? instrument : {};
-  return JSON.stringify([name, symbol, decimals, supportedApis, paused === true]);
+  return JSON.stringify([...[name, symbol, decimals].map(scalarOf), versionsOf(supportedApis), paused === true]);
+}
+
+/** Undefined for a structure: none is meant there, and one that is deep enough could not be written again. */
+function scalarOf(value: unknown): unknown {
+  return typeof value === "object" ? undefined : value;
 }
 
 /** What was changed from one to the other; what went first. */

@@ -2,6 +2,7 @@ import type { CacheAnswer } from "../cache/resource.ts";
 import type { GatewayError } from "../errors.ts";
 import { failedListing, unreadableAnswer } from "../registry/listing.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import { isObject } from "../json.ts";
 import { type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";
 
 /** What all registries support together, and the answers that say so. */
@@ -84,9 +85,16 @@ const MAX_INFO = 64 * 1024;
 export function readSupportedApis(info: Buffer): Record<string, unknown> | undefined {
   if (info.length > MAX_INFO) return undefined;
   const json = JSON.parse(info.toString("utf8")) as unknown;
-  if (typeof json !== "object" || json === null || Array.isArray(json)) return undefined;
-  const { supportedApis } = json as { supportedApis?: unknown };
-  if (typeof supportedApis !== "object" || supportedApis === null) return {};
+  return isObject(json) ? (versionsOf(json["supportedApis"]) ?? {}) : undefined;
+}
+
+/**
+ * The APIs that an info or an instrument says are supported, in the order of their names, as a registry may list them in
+ * another one each time. Undefined where it is no object.
+ */
+export function versionsOf(supportedApis: unknown): Record<string, unknown> | undefined {
+  if (!isObject(supportedApis)) return undefined;
   // A version is no structure: one that is deep enough could not be written again.
-  return Object.fromEntries(Object.entries(supportedApis).filter(([, version]) => typeof version !== "object"));
+  const versions = Object.entries(supportedApis).filter(([, version]) => typeof version !== "object");
+  return Object.fromEntries(versions.toSorted(([one], [other]) => (one < other ? -1 : 1)));
 }

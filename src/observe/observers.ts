@@ -83,7 +83,7 @@ export class ServerObservers {
   readonly cache: CacheObserver;
   readonly metadata: MetadataObserver;
   readonly contexts: ContextsObserver;
-  readonly changes: { changed(type: ChangeType): void };
+  readonly changes: { changed(type: ChangeType): void; failed(upstream: string, fault: unknown): void };
   readonly overload: {
     onChange(isShedding: boolean, delay: Duration): void;
     onShed(kind: "metadata" | "call"): void;
@@ -108,6 +108,7 @@ export class ServerObservers {
       changed(type) {
         if (CHANGE_TYPES.includes(type)) metrics.changes.inc({ type });
       },
+      failed: (upstream, err) => log.error({ upstream, err }, "changes of a registry cannot be told"),
     };
     this.overload = {
       onChange(isShedding, delay) {

@@ -1,10 +1,11 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { afterEach, describe, expect, test } from "vitest";
 import { readPage, ListedPage } from "../../src/bodies/page.ts";
 import type { CacheAnswer } from "../../src/cache/resource.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { changeText } from "../../src/aggregate/change.ts";
 import { Changes } from "../../src/aggregate/changes.ts";
+import { formatKnown } from "../../src/aggregate/known-instruments.ts";
 import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { WholeListing } from "../../src/registry/whole-listing.ts";
 import { digestOf } from "../../src/digest.ts";
@@ -24,6 +25,8 @@ afterEach(async () => {
 /** Follows changes of the registries that are configured; readings are given by hand. */
 class Follower {
   readonly changes: Changes;
+  /** Of which registry changes could not be found out, and why. */
+  readonly failed: string[] = [];
   configured: readonly string[] = ["amulet", "bonds"];
   private readonly catalogue: Catalogue;
 
@@ -33,7 +36,9 @@ class Follower {
       return { all, byAdmin: (admin: string) => all.find((each) => each.admin === admin) };
     };
     const shared = replica && { log: replica.coordinator.changes, texts: replica.texts };
-    this.changes = new Changes({ clock, shared, upstreams, observer: { changed: () => undefined } });
+    const failed = (upstream: string, fault: unknown) => this.failed.push(`${upstream} ${(fault as Error).name}`);
+    const observer = { changed: () => undefined, failed };
+    this.changes = new Changes({ clock, shared, upstreams, observer });
     this.catalogue = new Catalogue({ clock, epochs: localCoordinator(clock).epochs, upstreams });
   }
 
@@ -64,7 +69,7 @@ class Follower {
 }
 
 function listingOf(name: string, instruments: readonly object[], supportedApis: object): WholeListing {
-  const body = Buffer.from(JSON.stringify({ instruments }));
+  const body = Buffer.from(JSON.stringify({ instruments }).replaceAll(`"${DEEP_HERE}"`, DEEP));
   const parts = readPage(body);
   if (typeof parts === "string") throw new Error(parts);
   // Redis's clock cannot be set forward: each reading is of two seconds later than the one before all the same.
@@ -86,6 +91,10 @@ function listingOf(name: string, instruments: readonly object[], supportedApis: 
   };
 }
 
+/** Can be read as JSON, and not be written again; and what stands for it in an instrument. */
+const DEEP = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
+const DEEP_HERE = "<deep>";
+
 const instrument = (id: string, symbol = id) => ({ id, name: id, symbol, decimals: 10, supportedApis: {} });
 
 describe("alone", () => {
@@ -100,6 +109,45 @@ describe("alone", () => {
       "instrument_changed amulet B",
       "instrument_added amulet C",
     ]);
+  });
+
+  // One that is deep enough could not be written again: no change of any registry was told any more.
+  test("structures where an instrument has none are left out, whatever their depth", async () => {
+    const follower = new Follower();
+    await follower.read("amulet", []);
+    const supportedApis = { transfer: 1, draft: DEEP_HERE };
+    await follower.read("amulet", [
+      { id: "A", name: DEEP_HERE, symbol: DEEP_HERE, decimals: DEEP_HERE, supportedApis },
+    ]);
+    await follower.read("bonds", []);
+    expect(follower.told.map((text) => JSON.parse(text) as object)).toEqual([
+      expect.objectContaining({ type: "registry_added", registry: "amulet" }),
+      expect.objectContaining({
+        type: "instrument_added",
+        instrument: {
+          id: "A",
+          name: null,
+          symbol: null,
+          decimals: null,
+          supportedApis: { transfer: 1 },
+          paused: false,
+        },
+      }),
+      expect.objectContaining({ type: "registry_added", registry: "bonds" }),
+    ]);
+  });
+
+  test("another order of supportedApis is no change, of an instrument or of an info", async () => {
+    const follower = new Follower();
+    const [one, other] = [
+      { a: 1, b: 2 },
+      { b: 2, a: 1 },
+    ];
+    await follower.read("amulet", [{ ...instrument("A"), supportedApis: one }], one);
+    await follower.read("amulet", [{ ...instrument("A"), supportedApis: other }], other);
+    expect(follower.types).toEqual(["registry_added amulet"]);
+    await follower.read("amulet", [{ ...instrument("A"), supportedApis: { a: 1 } }], { a: 1 });
+    expect(follower.types.slice(1)).toEqual(["registry_changed amulet", "instrument_changed amulet A"]);
   });
 
   test("a listing that changes too much at once is to be read again, and so is one with an instrument too large", async () => {
@@ -145,10 +193,16 @@ describe("alone", () => {
   });
 });
 
+interface Started extends Follower {
+  readonly stop: () => Promise<unknown>;
+  /** Has what instruments were known to replicas. */
+  readonly keep: (digest: string, text: string) => Promise<void>;
+}
+
 describe("replicas at one Redis", () => {
   async function scene(): Promise<{
     redis: RedisServer;
-    start: () => Promise<Follower & { stop: () => Promise<unknown> }>;
+    start: () => Promise<Started>;
   }> {
     const redis = await startRedis();
     stopping.push(() => redis.stop());
@@ -157,7 +211,8 @@ describe("replicas at one Redis", () => {
       const follower = new Follower(replica);
       stopping.push(() => replica.close());
       await replica.coordinator.whenReady(5_000);
-      return Object.assign(follower, { stop: () => replica.close() });
+      const keep = (digest: string, text: string) => replica.texts.write(digest, text, 60_000);
+      return Object.assign(follower, { stop: () => replica.close(), keep });
     };
     return { redis, start };
   }
@@ -276,6 +331,29 @@ describe("replicas at one Redis", () => {
     await b.read("amulet", [instrument("A")]);
     await b.read("bonds", [instrument("B")]);
     await until(() => a.types.at(-1) === "registry_added bonds");
+  });
+
+  test("tell what changes at other registries where one cannot be compared with what is kept of it", async () => {
+    const { redis, start } = await scene();
+    const a = await start();
+    await a.read("amulet", [instrument("A")]);
+    await a.stop();
+    // As a version of the gateway that knows no bounds of what is followed would have kept it.
+    const fields = new Map([["A", `[${DEEP},null,null,null,false]`]]);
+    const digest = createHash("sha256")
+      .update(JSON.stringify([...fields][0]))
+      .digest("base64url");
+    const key = (await redis.client.keys("rg:2:changes*"))[0]!;
+    const [name, row] = Object.entries(await redis.client.hgetall(key)).find(([field]) => field.startsWith("r"))!;
+    const [, known] = /"amulet","([\w-]+)"/.exec(row)!;
+    await redis.client.hset(key, name, row.replace(known!, digest));
+    await redis.client.hset(key, "=version", String(Math.random()));
+    const b = await start();
+    await b.keep(digest, await formatKnown({ digest, fields, size: 0 }));
+    await b.read("amulet", [instrument("A", "NEW")]);
+    await b.read("bonds", []);
+    expect(b.failed).toContain("amulet RangeError");
+    expect(b.types).toEqual(["registry_added amulet", "registry_added bonds"]);
   });
 
   test("do not take what is foreign in Redis for changes, and write over it", async () => {
