@@ -83,13 +83,13 @@ export class Catalogue {
     this.registries.delete(admin);
   }
 
-  /** What is known of a registry, unless it was purged since, or is older than could be served were it a page. */
-  instrumentsOf({ upstream: { admin, config } }: RegistryMetadata): RegistryInstruments | undefined {
+  /** What is known of a registry, unless it was purged since, or is older than its pages may be served. */
+  instrumentsOf({ upstream: { admin } }: RegistryMetadata): RegistryInstruments | undefined {
     const known = admin === undefined ? undefined : this.registries.get(admin);
     if (known === undefined || known.listing.epoch !== listingEpoch(this.epochs, known.listing.admin)) {
       return undefined;
     }
-    return this.clock.now() < known.listing.freshUntil + config.cache.staleIfError ? known : undefined;
+    return this.clock.now() < known.listing.usableUntil ? known : undefined;
   }
 
   /** What can be said about one id without asking any registry. */

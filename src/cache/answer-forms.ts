@@ -4,6 +4,7 @@ import { clientFields, type Fields, fieldValue, type FurtherFields } from "../fi
 import type { Entry } from "../sharing/entries.ts";
 import { type Coding, CodingChoice, CODINGS, IDENTITY, isCompressible } from "./compression.ts";
 import { ageOf, ttlOf } from "./entry.ts";
+import type { SkipReason } from "./observer.ts";
 import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier } from "./resource.ts";
 import { codedEntityTag, isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
 import { type CacheStatus, formatCacheStatus, upstreamCacheStatus } from "./rfc/reuse.ts";
@@ -16,6 +17,8 @@ export interface Handling {
   readonly outcome: CacheOutcome;
   readonly tier: CacheTier;
   readonly status: CacheStatus;
+  /** Why it was not stored. */
+  readonly skipped?: SkipReason | undefined;
 }
 
 /** The fields of an entry in one form, without those that change by the second. */
@@ -103,7 +106,8 @@ export class AnswerForms {
   }
 
   /** Any answer made of this entry. */
-  answer(form: number, now: Instant, policy: CachePolicy, { outcome, tier, status }: Handling): CacheAnswer {
+  answer(form: number, now: Instant, policy: CachePolicy, handling: Handling): CacheAnswer {
+    const { outcome, tier, status, skipped } = handling;
     const { entry } = this;
     const age = ageOf(entry, now);
     const { forwardResponseHeaders: further } = policy;
@@ -126,7 +130,9 @@ export class AnswerForms {
     const body = isKnown ? undefined : (this.coded[codingOf(form)] ?? entry.body);
     const { ttl } = status;
     const fields = [...head.fields, ...changing];
-    return { status: isKnown ? 304 : entry.status, fields, body, outcome, tier, age, ttl };
+    // What is only too large for the memory tier may be kept elsewhere.
+    const usableUntil = skipped === undefined || skipped === "too-large" ? entry.usableUntil : undefined;
+    return { status: isKnown ? 304 : entry.status, fields, body, outcome, tier, age, ttl, usableUntil };
   }
 
   /**

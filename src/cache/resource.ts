@@ -127,6 +127,8 @@ export interface CacheAnswer {
   readonly age: number;
   /** Whole seconds of freshness left, negative when stale; undefined when it was not stored. */
   readonly ttl: number | undefined;
+  /** Until when it may stand in for a failure of the upstream; undefined where it may not be kept at all. */
+  readonly usableUntil: Instant | undefined;
 }
 
 /** A derived answer to store, for example one instrument cut out of a page. */

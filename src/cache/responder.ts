@@ -71,6 +71,7 @@ export class Responder {
     return this.respond(resource, headers, shown, {
       outcome: outcomeOf(upstreamStatus, reason),
       tier: "upstream",
+      skipped,
       status: {
         forward: reason,
         forwardStatus: upstreamStatus === status ? undefined : upstreamStatus,

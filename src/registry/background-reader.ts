@@ -1,6 +1,6 @@
 import { Abort, type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 import type { MetadataRequest, RegistryMetadata } from "./registry-metadata.ts";
-import { ReadingBudget, readWholeListing, warmUp, type WholeListing } from "./whole-listing.ts";
+import { MIN_PERIOD, ReadingBudget, readWholeListing, warmUp, type WholeListing } from "./whole-listing.ts";
 
 export interface BackgroundReaderOptions {
   readonly clock: Clock;
@@ -29,8 +29,6 @@ const TICK: Duration = 500;
 const CONCURRENCY = 4;
 const MAX_WAITING = 1_000;
 
-/** However soon pages expire, a listing is not read more often. */
-const MIN_PERIOD: Duration = 5_000;
 const MAX_PERIOD: Duration = 600_000;
 const MAX_BACKOFF: Duration = 60_000;
 

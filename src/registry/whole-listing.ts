@@ -13,6 +13,9 @@ const MAX_PAGES = 2_000;
 const MAX_BYTES = 32 * 1024 * 1024;
 const MAX_TIME: Duration = 300_000;
 
+/** However soon its pages expire, a listing is not read more often than this; until then it stands. */
+export const MIN_PERIOD: Duration = 5_000;
+
 /** Bytes of the listings that are read at the same time, of all together. */
 const MAX_BYTES_OF_ALL = 64 * 1024 * 1024;
 
@@ -83,8 +86,10 @@ export interface WholeListing {
   /** The same of the newest of them, and of {@link info}. */
   readonly newestAsOf: Instant;
   readonly infoAsOf: Instant;
-  /** When the first of its pages is no longer fresh. */
+  /** When the first of its pages is no longer fresh; in the past where one was stale. */
   readonly freshUntil: Instant;
+  /** When the first of its pages may not stand in for a failure of the registry any more. */
+  readonly usableUntil: Instant;
 }
 
 export interface ReadingOptions {
@@ -125,6 +130,7 @@ export async function readWholeListing(
   const tokens = new Set<string>();
   let instruments = 0;
   let freshUntil = Infinity;
+  let usableUntil = Infinity;
   let asOf = Infinity;
   let newestAsOf = -Infinity;
   let cutShortBy: ListingBound | undefined;
@@ -136,7 +142,8 @@ export async function readWholeListing(
     digest.update(`${answer.body!.length}:`).update(answer.body!);
     for (const value of fieldValues(answer.fields, "cache-control")) cacheControl.add(value);
     instruments += page.ids.length;
-    freshUntil = Math.min(freshUntil, clock.now() + Math.max(0, answer.ttl ?? 0) * 1000);
+    freshUntil = Math.min(freshUntil, clock.now() + (answer.ttl ?? 0) * 1000);
+    usableUntil = Math.min(usableUntil, answer.usableUntil ?? -Infinity);
     const answeredAt = clock.now() - answer.age * 1000;
     asOf = Math.min(asOf, answeredAt);
     newestAsOf = Math.max(newestAsOf, answeredAt);
@@ -149,8 +156,15 @@ export async function readWholeListing(
     found = (await listing.after(found, request()))?.found;
   }
   const [all, sum] = [[...cacheControl], digest.digest("base64url")];
-  const times = { asOf, newestAsOf, infoAsOf, freshUntil };
+  usableUntil = Math.max(usableUntil, clock.now() + graceOf(registry));
+  const times = { asOf, newestAsOf, infoAsOf, freshUntil, usableUntil };
   return { admin, info, pages, cacheControl: all, digest: sum, cutShortBy, epoch, ...times };
+}
+
+/** How long a listing stands that was just read, whatever its pages are. */
+function graceOf({ upstream }: RegistryMetadata): Duration {
+  // In cache-only mode pages are served however stale: so is what is made of them.
+  return upstream.refusal() === undefined ? MIN_PERIOD : Math.max(MIN_PERIOD, upstream.config.cache.staleIfError);
 }
 
 /** Pages of one registry that are fetched before a client asks for them. */

@@ -88,6 +88,7 @@ function listingOf(name: string, instruments: readonly object[], supportedApis: 
     newestAsOf: now,
     infoAsOf: now,
     freshUntil: now + 60_000,
+    usableUntil: now + 60_000,
   };
 }
 

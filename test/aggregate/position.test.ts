@@ -18,6 +18,7 @@ function pageOf(ids: string): FoundPage {
       tier: "memory",
       age: 0,
       ttl: undefined,
+      usableUntil: undefined,
     },
   };
 }

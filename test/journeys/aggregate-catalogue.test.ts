@@ -209,6 +209,21 @@ describe("the catalogue of instruments", () => {
     expect(aggregate.called("instruments")).toBe(0);
   });
 
+  test("are read once for all who ask within five seconds, where no page may be kept", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} }, { cache: { staleIfError: "0s" } });
+    const { amulet } = aggregate.registries;
+    amulet!.script(({ operation }) => {
+      if (operation !== "instruments") return undefined;
+      const headers = ["content-type", "application/json", "cache-control", "no-store"];
+      return { status: 200, headers, body: JSON.stringify({ instruments: instrumentsOf("A", 3) }) };
+    });
+    for (let at = 0; at < 3; at += 1) {
+      const { ids, headers } = await search(aggregate, { query: "A-0000" });
+      expect([ids.length, headers.get("x-registry-partial")]).toEqual([3, null]);
+    }
+    expect(amulet!.calls.count("instruments")).toBe(1);
+  });
+
   test("are read again when a purge said so", async () => {
     const aggregate = await startAggregate({ amulet: {}, bonds: {} });
     expect((await search(aggregate, { query: "AMULET-00003" })).ids).toEqual(["AMULET-00003"]);

@@ -15,6 +15,7 @@ function answer(status: number, retryAfter: string): CacheAnswer {
     tier: "upstream",
     age: 0,
     ttl: undefined,
+    usableUntil: undefined,
   };
 }
 

@@ -33,7 +33,7 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
   };
   for (let at = 0; at < registries; at++) {
     const admin = `registry-${at}::1220`;
-    const upstream = { name: `registry-${at}`, admin, config: { cache: { staleIfError: 600_000 } } } as Upstream;
+    const upstream = { name: `registry-${at}`, admin } as Upstream;
     all.push({ upstream } as RegistryMetadata);
     await catalogue.take(
       listingOf({
@@ -102,6 +102,7 @@ function listingOf({
     newestAsOf: asOf,
     infoAsOf: asOf,
     freshUntil: asOf + 600_000,
+    usableUntil: asOf + 600_000,
   };
 }
 
