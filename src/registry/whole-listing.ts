@@ -103,9 +103,9 @@ export interface ReadingOptions {
 /** Beyond, a listing is too long to be searched. */
 const MAX_INSTRUMENTS = 100_000;
 
-/** What a listing as a whole depends on. */
+/** What a listing as a whole depends on, the registry's info included. */
 export function listingEpoch(epochs: EpochsPort, admin: string): string {
-  return epochs.epochOf({ partition: admin, scopes: ["all", "list", "pages"] }) ?? "";
+  return epochs.epochOf({ partition: admin, scopes: ["all", "list", "pages", "info"] }) ?? "";
 }
 
 /**

@@ -15,6 +15,16 @@ async function search(aggregate: Aggregate, parameters: Record<string, string>) 
   return { status, json, headers, ids: instruments.map(({ id }) => id), instruments };
 }
 
+async function purge(aggregate: Aggregate, what: Record<string, unknown>): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const { status } = await get(`${aggregate.operations}/purge`, {
+    method: "POST",
+    body: JSON.stringify(what),
+    headers,
+  });
+  expect(status).toBe(200);
+}
+
 describe("the catalogue of registries", () => {
   test("tells each registry's name, admin, base path, health, and how many instruments it has", async () => {
     const aggregate = await startAggregate({ amulet: {}, bonds: { instruments: 120 } });
@@ -81,6 +91,20 @@ describe("the catalogue of registries", () => {
         { instrumentCount: 30, supportedApis: null },
         { supportedApis: { "splice-api-token-metadata-v1": 1 } },
       ]);
+  });
+
+  test("says what a registry supports by the info after a purge of it, which asks for no page", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} });
+    await get(aggregate.url + REGISTRIES);
+    const pages = aggregate.called("instruments");
+    aggregate.registries.amulet!.script(({ operation }) => {
+      if (operation !== "info") return undefined;
+      return { status: 200, body: JSON.stringify({ adminId: "amulet::1220", supportedApis: { upgraded: 2 } }) };
+    });
+    await purge(aggregate, { upstream: "amulet", endpoint: "info" });
+    const { json } = await get(aggregate.url + REGISTRIES);
+    expect(json.registries).toMatchObject([{ instrumentCount: 30, supportedApis: { upgraded: 2 } }, {}]);
+    expect(aggregate.called("instruments")).toBe(pages);
   });
 
   test("is not there where the plain base URL stands for one registry", async () => {
@@ -228,12 +252,7 @@ describe("the catalogue of instruments", () => {
     const aggregate = await startAggregate({ amulet: {}, bonds: {} });
     expect((await search(aggregate, { query: "AMULET-00003" })).ids).toEqual(["AMULET-00003"]);
     aggregate.registries.amulet!.catalogue.remove("AMULET-00003");
-    const body = JSON.stringify({ upstream: "amulet" });
-    await get(`${aggregate.operations}/purge`, {
-      method: "POST",
-      body,
-      headers: { "content-type": "application/json" },
-    });
+    await purge(aggregate, { upstream: "amulet" });
     const { ids, headers } = await search(aggregate, { query: "AMULET-0000" });
     expect([ids.length, headers.get("x-registry-partial")]).toEqual([9, null]);
   });
