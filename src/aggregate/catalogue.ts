@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock, Instant } from "../clock.ts";
 import type { EpochsPort } from "../sharing/ports.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { type ListingBound, listingEpoch, type WholeListing } from "../registry/whole-listing.ts";
+import { type ListingBound, listingEpoch, softened, type WholeListing } from "../registry/whole-listing.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Part } from "./composed-answer.ts";
 import { readSupportedApis } from "./merged-info.ts";
@@ -89,7 +89,8 @@ export class Catalogue {
     if (known === undefined || known.listing.epoch !== listingEpoch(this.epochs, known.listing.admin)) {
       return undefined;
     }
-    return this.clock.now() < known.listing.usableUntil ? known : undefined;
+    const listing = softened(known.listing, this.epochs, this.clock);
+    return this.clock.now() < listing.usableUntil ? { ...known, listing } : undefined;
   }
 
   /** What can be said about one id without asking any registry. */

@@ -1,6 +1,13 @@
 import { Abort, type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 import type { MetadataRequest, RegistryMetadata } from "./registry-metadata.ts";
-import { MIN_PERIOD, ReadingBudget, readWholeListing, warmUp, type WholeListing } from "./whole-listing.ts";
+import {
+  listingSoftEpoch,
+  MIN_PERIOD,
+  ReadingBudget,
+  readWholeListing,
+  warmUp,
+  type WholeListing,
+} from "./whole-listing.ts";
 
 export interface BackgroundReaderOptions {
   readonly clock: Clock;
@@ -17,6 +24,8 @@ export interface BackgroundReaderOptions {
 /** When one registry's listing is read. */
 interface Schedule {
   dueAt: Instant;
+  /** Of the listing when it was last begun to be read: with another one now it is due, as it was purged softly since. */
+  softEpoch: string;
   /** Readings in a row that failed, or met a listing too long to be read to its end. */
   setbacks: number;
   /** A reading has ended, well or not, since listings were last wanted. */
@@ -123,7 +132,8 @@ export class BackgroundReader {
     const now = clock.now();
     for (const registry of registries()) {
       const isWanted = now < this.wantedUntil || registry.upstream.config.cache.warmUp;
-      if (isWanted && this.scheduleOf(registry).dueAt <= now) {
+      const { dueAt, softEpoch } = this.scheduleOf(registry);
+      if (isWanted && (dueAt <= now || softEpoch !== softEpochOf(registry))) {
         this.jobs.add(`list ${registry.upstream.name}`, () => this.read(registry));
       }
     }
@@ -133,6 +143,7 @@ export class BackgroundReader {
     const { clock, random, listed } = this.options;
     const schedule = this.scheduleOf(registry);
     const share = this.budget.begin();
+    schedule.softEpoch = softEpochOf(registry);
     try {
       const listing = await readWholeListing(registry, { clock, request: () => this.request(registry), share });
       await listed(listing);
@@ -158,7 +169,7 @@ export class BackgroundReader {
   private scheduleOf(registry: RegistryMetadata): Schedule {
     let schedule = this.schedules.get(registry);
     if (schedule === undefined) {
-      schedule = { dueAt: -Infinity, setbacks: 0, isSettled: false };
+      schedule = { dueAt: -Infinity, softEpoch: "", setbacks: 0, isSettled: false };
       this.schedules.set(registry, schedule);
     }
     return schedule;
@@ -167,6 +178,10 @@ export class BackgroundReader {
   private request(registry: RegistryMetadata): MetadataRequest {
     return registry.backgroundRequest(this.options.clock, this.stopping);
   }
+}
+
+function softEpochOf({ upstream: { admin }, coordinator: { epochs } }: RegistryMetadata): string {
+  return admin === undefined ? "" : listingSoftEpoch(epochs, admin);
 }
 
 function backOff({ setbacks }: Schedule): Duration {

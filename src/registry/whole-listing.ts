@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { ListedPage } from "../bodies/page.ts";
 import type { CacheAnswer } from "../cache/resource.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { EpochsPort } from "../sharing/ports.ts";
+import type { Dependencies, EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { fieldValues } from "../fields.ts";
 import { type FoundPage, Listing } from "./listing.ts";
@@ -81,6 +81,8 @@ export interface WholeListing {
   readonly cutShortBy: ListingBound | undefined;
   /** Of the listing, read before the first page: with another one now, none of this may be used. */
   readonly epoch: string;
+  /** The soft purges before it, read with the epoch. */
+  readonly softEpoch: string;
   /** When the registry answered with the oldest of its pages. */
   readonly asOf: Instant;
   /** The same of the newest of them, and of {@link info}. */
@@ -91,6 +93,8 @@ export interface WholeListing {
   /** When the first of its pages may not stand in for a failure of the registry any more. */
   readonly usableUntil: Instant;
 }
+
+type ListingTimes = Pick<WholeListing, "admin" | "softEpoch" | "asOf" | "freshUntil" | "usableUntil">;
 
 export interface ReadingOptions {
   readonly clock: Clock;
@@ -104,8 +108,33 @@ export interface ReadingOptions {
 const MAX_INSTRUMENTS = 100_000;
 
 /** What a listing as a whole depends on, the registry's info included. */
+function dependenciesOf(admin: string): Dependencies {
+  return { partition: admin, scopes: ["all", "list", "pages", "info"] };
+}
+
+/** Another one: it was purged. */
 export function listingEpoch(epochs: EpochsPort, admin: string): string {
-  return epochs.epochOf({ partition: admin, scopes: ["all", "list", "pages", "info"] }) ?? "";
+  return epochs.epochOf(dependenciesOf(admin)) ?? "";
+}
+
+/** Another one: it was purged softly. */
+export function listingSoftEpoch(epochs: EpochsPort, admin: string): string {
+  return epochs.softEpochOf(dependenciesOf(admin));
+}
+
+/** The times of a listing as they are with the soft purges that it does not know of: it is stale since the first of them. */
+export function softened<Times extends ListingTimes>(listing: Times, epochs: EpochsPort, clock: Clock): Times {
+  const { admin, softEpoch, asOf, freshUntil, usableUntil } = listing;
+  const at = epochs.softPurgedAt(dependenciesOf(admin), softEpoch);
+  if (at === undefined) return listing;
+  const staleSince = Math.min(freshUntil, Math.max(asOf, clock.now() - Math.max(0, clock.wallNow() - at)));
+  const earlier = freshUntil - staleSince;
+  return {
+    ...listing,
+    softEpoch: listingSoftEpoch(epochs, admin),
+    freshUntil: staleSince,
+    usableUntil: usableUntil - earlier,
+  };
 }
 
 /**
@@ -120,7 +149,8 @@ export async function readWholeListing(
   { clock, request, share }: ReadingOptions,
 ): Promise<WholeListing> {
   const admin = await registry.admin(request());
-  const epoch = listingEpoch(registry.coordinator.epochs, admin);
+  const { epochs } = registry.coordinator;
+  const [epoch, softEpoch] = [listingEpoch(epochs, admin), listingSoftEpoch(epochs, admin)];
   const listing = new Listing(registry, admin);
   const info = await readInfo(registry, admin, request());
   const infoAsOf = clock.now() - (info?.age ?? 0) * 1000;
@@ -158,7 +188,7 @@ export async function readWholeListing(
   const [all, sum] = [[...cacheControl], digest.digest("base64url")];
   usableUntil = Math.max(usableUntil, clock.now() + graceOf(registry));
   const times = { asOf, newestAsOf, infoAsOf, freshUntil, usableUntil };
-  return { admin, info, pages, cacheControl: all, digest: sum, cutShortBy, epoch, ...times };
+  return { admin, info, pages, cacheControl: all, digest: sum, cutShortBy, epoch, softEpoch, ...times };
 }
 
 /** How long a listing stands that was just read, whatever its pages are. */

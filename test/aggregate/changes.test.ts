@@ -84,6 +84,7 @@ function listingOf(name: string, instruments: readonly object[], supportedApis: 
     digest: body.toString(),
     cutShortBy: undefined,
     epoch: "",
+    softEpoch: "",
     asOf: now,
     newestAsOf: now,
     infoAsOf: now,

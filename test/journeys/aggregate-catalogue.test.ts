@@ -5,6 +5,8 @@ const { startAggregate } = useAggregates();
 
 const REGISTRIES = "/catalog/v1/registries";
 const INSTRUMENTS = "/catalog/v1/instruments";
+/** Far less than what is kept would last otherwise. */
+const LONG = { timeout: 60_000 };
 const LISTING = "/registry/metadata/v1/instruments";
 
 async function search(aggregate: Aggregate, parameters: Record<string, string>) {
@@ -248,6 +250,21 @@ describe("the catalogue of instruments", () => {
     expect(amulet!.calls.count("instruments")).toBe(1);
   });
 
+  test("are stale after a soft purge, and read again while they are", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} }, { cache: { ttl: { instruments: "10m" } } });
+    expect((await search(aggregate, { query: "newcomer" })).ids).toEqual([]);
+    const { amulet } = aggregate.registries;
+    amulet!.catalogue.add(named("NEWCOMER", "New", "NEW"));
+    const answered = Promise.withResolvers<undefined>();
+    amulet!.script(({ operation }) => (operation === "instruments" ? answered.promise : undefined));
+    await purge(aggregate, { upstream: "amulet", soft: true });
+    const { headers } = await search(aggregate, { admin: "amulet" });
+    expect(headers.get("cache-status")).toMatch(/^registry-gateway;hit;ttl=-/);
+    answered.resolve(undefined);
+    await expect.poll(async () => (await search(aggregate, { query: "newcomer" })).ids, LONG).toEqual(["NEWCOMER"]);
+    expect(amulet!.calls.count("instruments")).toBe(2);
+  });
+
   test("are read again when a purge said so", async () => {
     const aggregate = await startAggregate({ amulet: {}, bonds: {} });
     expect((await search(aggregate, { query: "AMULET-00003" })).ids).toEqual(["AMULET-00003"]);
@@ -276,6 +293,17 @@ test("a fresh catalogue does not hide what was received of an instrument since",
     const { status, json } = await get(`${url}${LISTING}/${id}`);
     expect([status, json.name]).toEqual([200, "newer"]);
   }
+});
+
+test("a soft purge holds for single instruments, whatever the catalogue knows of them", async () => {
+  const aggregate = await startAggregate({ amulet: {}, bonds: {} }, { cache: { ttl: { instruments: "10m" } } });
+  const { registries, url } = aggregate;
+  const instrument = async () => (await get(`${url}${LISTING}/AMULET-00000`)).json.name;
+  await get(url + REGISTRIES);
+  expect(await instrument()).toBe("AMULET instrument 00000");
+  registries.amulet!.catalogue.add({ ...instrumentsOf("AMULET", 1)[0]!, name: "newer" });
+  await purge(aggregate, { upstream: "amulet", endpoint: "instrument", instrument: "AMULET-00000", soft: true });
+  await expect.poll(instrument, LONG).toBe("newer");
 });
 
 test("a fresh catalogue answers for single instruments without asking anybody", async () => {

@@ -98,6 +98,7 @@ function listingOf({
     digest: String(seed),
     cutShortBy: undefined,
     epoch,
+    softEpoch: "",
     asOf,
     newestAsOf: asOf,
     infoAsOf: asOf,

@@ -48,7 +48,15 @@ function largeListing(count = 30): WholeListing {
   const body = Buffer.from(`{"instruments":[${texts.join()}]}`);
   const parts = readPage(body);
   if (typeof parts === "string") throw new Error(parts);
-  const times = { epoch: "", asOf: 0, newestAsOf: 0, infoAsOf: 0, freshUntil: 60_000, usableUntil: 60_000 };
+  const times = {
+    epoch: "",
+    softEpoch: "",
+    asOf: 0,
+    newestAsOf: 0,
+    infoAsOf: 0,
+    freshUntil: 60_000,
+    usableUntil: 60_000,
+  };
   const said = { info: undefined, cacheControl: [], digest: "1", cutShortBy: undefined };
   return { admin: "", pages: [new ListedPage(body, parts)], ...said, ...times };
 }
