@@ -7,7 +7,7 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Part } from "./composed-answer.ts";
 import { readSupportedApis } from "./merged-info.ts";
 import { SearchIndex } from "./search-index.ts";
-import type { KnownInstruments, Listed } from "./single-instrument.ts";
+import type { KnownInstruments } from "./single-instrument.ts";
 
 /** What the instruments may cost that are kept in all, see {@link RegistryInstruments.size}. */
 const MAX_SIZE = 128 * 1024 * 1024;
@@ -96,18 +96,17 @@ export class Catalogue {
   /** What can be said about one id without asking any registry. */
   known(registries: readonly RegistryMetadata[], id: string): KnownInstruments {
     const now = this.clock.now();
-    const fresh = new Map<RegistryMetadata, Listed>();
+    const absent = new Map<RegistryMetadata, number>();
     const seen = new Set<RegistryMetadata>();
     for (const registry of registries) {
       const instruments = this.instrumentsOf(registry);
       if (instruments === undefined) continue;
-      const { indexes, listing, texts } = instruments;
-      const index = indexes.get(id);
-      if (index !== undefined) seen.add(registry);
-      if (!isWhole(instruments) || now >= listing.freshUntil) continue;
-      fresh.set(registry, { text: index === undefined ? undefined : texts[index]!, part: partOf(instruments, now) });
+      if (instruments.indexes.has(id)) seen.add(registry);
+      else if (isWhole(instruments) && now < instruments.listing.freshUntil) {
+        absent.set(registry, partOf(instruments, now).age);
+      }
     }
-    return { fresh, seen };
+    return { absent, seen };
   }
 
   /** What the instruments that are kept cost: about as many bytes. */

@@ -10,18 +10,13 @@ const MAX_NAMED = 20;
 
 /** What a catalogue knows about one id. */
 export interface KnownInstruments {
-  /** Registries whose listing is known, whole and still fresh: they need not be asked. */
-  readonly fresh: ReadonlyMap<RegistryMetadata, Listed>;
+  /**
+   * Registries whose listing is known, whole, still fresh, and without the id, by its age in seconds: they need not be asked.
+   * One that lists it is: how long an instrument is kept is its own affair, and its pages have filled the cache with it.
+   */
+  readonly absent: ReadonlyMap<RegistryMetadata, number>;
   /** Registries that were seen to list the id when they could last be read, however long ago. */
   readonly seen: ReadonlySet<RegistryMetadata>;
-}
-
-/** What a fresh listing has of an instrument. */
-export interface Listed {
-  /** Undefined: it is not listed. */
-  readonly text: string | undefined;
-  /** The listing. */
-  readonly part: Part;
 }
 
 /** The one instrument of an id. */
@@ -47,7 +42,7 @@ type Finding =
   | { readonly registry: RegistryMetadata; readonly kind: "failed"; readonly error: GatewayError };
 
 /**
- * Finds the instrument of an id among all registries, asking those whose listing is not known at the moment.
+ * Finds the instrument of an id among all registries, asking those that are not known to be without it.
  *
  * An answer that had to do without a registry says so. It is refused where that registry was seen to have the id too:
  * then the one that was found is not the only one.
@@ -105,19 +100,13 @@ async function lookUp(
     const asked = requestTo(registry, request);
     const admin = await registry.admin(asked);
     const address = { operation: "instrument", id } as const;
-    const listed = known.fresh.get(registry);
-    const hit =
-      listed === undefined
-        ? undefined
-        : registry.cache.hit(registry.resource(admin, address), { method: "GET", headers: {} });
-    // What was received since the listing was read counts more.
-    if (listed !== undefined && (hit === undefined || hit.age > listed.part.age)) {
-      const { text, part } = listed;
-      return text === undefined
-        ? { registry, kind: "absent", part: undefined }
-        : { registry, kind: "found", text, admin, part };
+    const age = known.absent.get(registry);
+    if (age !== undefined) {
+      const hit = registry.cache.hit(registry.resource(admin, address), { method: "GET", headers: {} });
+      // What was received since the listing was read counts more.
+      if (hit === undefined || hit.age > age) return { registry, kind: "absent", part: undefined };
     }
-    const answer = hit ?? (await registry.get(admin, address, asked));
+    const answer = await registry.get(admin, address, asked);
     if (answer.status === 404) return { registry, kind: "absent", part: answer };
     if (answer.status !== 200) return { registry, kind: "failed", error: failedListing(name, answer) };
     const text = answer.body!.toString("utf8");

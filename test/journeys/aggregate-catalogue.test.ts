@@ -306,6 +306,17 @@ test("a soft purge holds for single instruments, whatever the catalogue knows of
   await expect.poll(instrument, LONG).toBe("newer");
 });
 
+test.each([
+  ["instruments are not kept", { ttl: { instrument: "0s" } }, {}],
+  ["the client wants it asked for", { honorClient: true, clientFloor: "0s" }, { "cache-control": "no-cache" }],
+])("a fresh catalogue does not keep an instrument for longer than its own policy: %s", async (_, cache, headers) => {
+  const { registries, url } = await startAggregate({ amulet: {}, bonds: {} }, { cache });
+  await get(url + REGISTRIES);
+  registries.amulet!.catalogue.add({ ...instrumentsOf("AMULET", 1)[0]!, name: "newer" });
+  const { status, json } = await get(`${url}${LISTING}/AMULET-00000`, { headers });
+  expect([status, json.name]).toEqual([200, "newer"]);
+});
+
 test("a fresh catalogue answers for single instruments without asking anybody", async () => {
   const aggregate = await startAggregate({ amulet: {}, bonds: { instruments: 120, paging: "index" } });
   await get(aggregate.url + REGISTRIES);
