@@ -74,7 +74,8 @@ export function composeAnswer(
   ];
   if (missing.length > 0)
     return { status: 200, fields: [...fields, PARTIAL_FIELD, partialValue(missing)], body, outcome };
-  if (isNotModified(headers, { etag, lastModified: undefined, date }, wallNow)) {
+  // The oldest part's Date says nothing of when another one changed: its bytes alone tell whether the answer is another.
+  if (isNotModified(headers, { etag, lastModified: undefined, date: undefined }, wallNow)) {
     return { status: 304, fields: notModifiedFields(fields), body: undefined, outcome };
   }
   return { status: 200, fields, body, outcome };

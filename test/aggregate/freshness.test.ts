@@ -126,6 +126,16 @@ test.each([
   expect(fieldValue(answer.fields, "vary")).toBe(vary);
 });
 
+test("an answer of which a part changed is sent whole, however old the oldest of them is", () => {
+  const clock = new ManualClock();
+  const freshness = combineFreshness([part(20, "max-age=60", 40), part(1, "max-age=60", 59)]);
+  const before = composeAnswer({ text: '{"a":1}', freshness, missing: [] }, {}, clock);
+  const since = { "if-modified-since": fieldValue(before.fields, "date")! };
+  expect(composeAnswer({ text: '{"a":2}', freshness, missing: [] }, since, clock).status).toBe(200);
+  const tag = { "if-none-match": fieldValue(before.fields, "etag")! };
+  expect(composeAnswer({ text: '{"a":1}', freshness, missing: [] }, tag, clock).status).toBe(304);
+});
+
 test("an answer that lacks very many registries names as many as clients take in a header", () => {
   const clock = new ManualClock();
   const partialOf = (missing: readonly string[]) => {
