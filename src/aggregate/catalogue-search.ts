@@ -6,7 +6,7 @@ import { parseJson } from "../json.ts";
 import { type Catalogue, isWhole, type RegistryInstruments } from "./catalogue.ts";
 import { shortDigest } from "./cursor.ts";
 import { withMembers } from "./instrument-text.ts";
-import { RANKS, type Rank, readQuery, searchText } from "./search-index.ts";
+import { RANKS, type Rank, readQuery, symbolText } from "./search-index.ts";
 
 /** What to look for. */
 export interface CatalogueQuery {
@@ -105,7 +105,7 @@ function* matches(
   }
   // What holds no letter and no digit was not meant to mean everything.
   if (words.phrase === "" && query.query.trim() !== "") return;
-  const symbol = query.symbol === undefined ? undefined : searchText(query.symbol);
+  const symbol = query.symbol === undefined ? undefined : symbolText(query.symbol);
   const start = query.pageToken === undefined ? undefined : startAfter(searched, query, query.pageToken);
   for (const rank of RANKS.slice(start?.rank ?? 0)) {
     const isFirst = rank === start?.rank;

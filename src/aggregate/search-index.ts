@@ -46,15 +46,14 @@ export class SearchIndex {
   private readonly paused = new Set<number>();
 
   add({ id, name, symbol, isPaused }: Searchable): void {
-    const symbolText = searchText(symbol);
     this.starts.push(this.text.length);
-    this.symbols.push(symbolText);
-    this.text += `${FIELD}${searchText(id.slice(0, SEARCHED))}${FIELD}${searchText(name)}${FIELD}${symbolText}`;
+    this.symbols.push(symbolText(symbol));
+    this.text += `${FIELD}${searchText(id.slice(0, SEARCHED))}${FIELD}${searchText(name)}${FIELD}${searchText(symbol)}`;
     if (isPaused) this.paused.add(this.size);
     this.size++;
   }
 
-  /** Whether the symbol of the instrument `at` is `symbol`, a {@link searchText}. */
+  /** Whether the symbol of the instrument `at` is `symbol`, a {@link symbolText}. */
   hasSymbol(at: number, symbol: string): boolean {
     return this.symbols[at] === symbol;
   }
@@ -124,6 +123,11 @@ export function searchText(text: string): string {
   const isPlain = PLAIN.test(text);
   const lower = (isPlain ? text : text.normalize("NFKD").replaceAll(MARKS, "")).toLowerCase();
   return lower.replaceAll(isPlain ? PLAIN_SEPARATORS : SEPARATORS, " ").trim();
+}
+
+/** A symbol as it is compared: without regard to case, and with all its signs, as `€` is not `$` nor `USD+` `USD`. */
+export function symbolText(symbol: string): string {
+  return symbol.normalize("NFC").toLowerCase();
 }
 
 // oxlint-disable-next-line no-control-regex -- all of ASCII is what is meant

@@ -188,6 +188,25 @@ describe("the catalogue of instruments", () => {
     expect((await search(aggregate, { admin: "nobody" })).status).toBe(404);
   });
 
+  // The é is one character at the registry, and two in the query.
+  test.each([
+    ["€", ["EURO"]],
+    ["usd", ["DOLLAR"]],
+    ["USD+", ["DOLLAR-PLUS"]],
+    ["cafe\u0301", ["COFFEE"]],
+    ["", []],
+  ])("are narrowed to those whose symbol is %j, signs and all", async (symbol, expected) => {
+    const bonds = [
+      ["EURO", "€"],
+      ["DOLLAR", "USD"],
+      ["DOLLAR-PLUS", "USD+"],
+      ["SIGN", "$"],
+      ["COFFEE", "CAFÉ"],
+    ].map(([id, each]) => named(id!, id!, each!));
+    const aggregate = await startAggregate({ amulet: {}, bonds: { instruments: bonds } });
+    expect((await search(aggregate, { symbol })).ids).toEqual(expected);
+  });
+
   test("are narrowed to those that are paused, and to those that are not", async () => {
     const aggregate = await startAggregate({
       amulet: { instruments: [{ ...named("A", "A", "A"), paused: true, pauseInfo: { reason: "upgrade" } }] },
