@@ -35,6 +35,8 @@ export class ChangeLog {
   private readonly byId = new Map<string, Batch>();
   private characters = 0;
   private bytes = 0;
+  /** Numbers of the rows that were found and are too old to be known here. */
+  private outdated: readonly number[] = [];
 
   /** The last one; undefined where there is none yet. */
   get last(): Batch | undefined {
@@ -60,6 +62,13 @@ export class ChangeLog {
   /** Takes over what was found, but where rows are missing there. */
   take(found: ReadonlyMap<string, Row>): Finding {
     const theirs = batchRows(found);
+    const finding = this.takeRows(found, theirs);
+    const first = this.batches[0]?.n ?? 0;
+    this.outdated = theirs.flatMap(({ n }) => (n < first ? n : []));
+    return finding;
+  }
+
+  private takeRows(found: ReadonlyMap<string, Row>, theirs: readonly FoundBatch[]): Finding {
     const mine = this.last;
     const theirLast = theirs.at(-1);
     if (mine === undefined) {
@@ -108,6 +117,7 @@ export class ChangeLog {
       n += 1;
     }
     const added = rows.size;
+    for (const old of this.outdated) rows.set(`c${old}`, undefined);
     let kept = this.bytes + bytes;
     for (let i = 0; i < this.batches.length - 1; i += 1) {
       if (kept <= MOST_BYTES && this.batches.length - i + added <= MOST_ROWS) break;
@@ -148,8 +158,13 @@ export class ChangeLog {
   }
 }
 
-function batchRows(rows: ReadonlyMap<string, Row>): { readonly n: number; readonly row: Row }[] {
-  const found: { readonly n: number; readonly row: Row }[] = [];
+interface FoundBatch {
+  readonly n: number;
+  readonly row: Row;
+}
+
+function batchRows(rows: ReadonlyMap<string, Row>): FoundBatch[] {
+  const found: FoundBatch[] = [];
   for (const [name, row] of rows) {
     const [, digits] = BATCH_ROW.exec(name) ?? [];
     if (digits !== undefined) found.push({ n: Number(digits), row });
