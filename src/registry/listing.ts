@@ -66,6 +66,17 @@ export class Listing {
     return { found: await this.found(choice.address, answer), next: choice };
   }
 
+  /**
+   * Has the cache know the instruments of a page one by one, as it does where the page was fetched here: another replica may have
+   * fetched it.
+   */
+  async takeApart({ address, answer }: FoundPage): Promise<void> {
+    if (answer.tier === "upstream") return;
+    const source = this.registry.resource(this.admin, metadataAddress(address));
+    const entry = await this.registry.cache.stored(source);
+    if (entry?.status === 200) source.stored?.(entry, { ...entry, requestedAt: entry.bornAt });
+  }
+
   /** The 400 for a pagination whose position in this listing is gone. */
   lostPosition(): GatewayError {
     return new GatewayError(

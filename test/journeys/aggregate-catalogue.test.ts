@@ -1,7 +1,8 @@
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type Aggregate, get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
+import { startRedis } from "../support/redis.ts";
 
-const { startAggregate } = useAggregates();
+const { startAggregate, startBefore, startRegistries } = useAggregates();
 
 const REGISTRIES = "/catalog/v1/registries";
 const INSTRUMENTS = "/catalog/v1/instruments";
@@ -334,6 +335,28 @@ test.each([
   registries.amulet!.catalogue.add({ ...instrumentsOf("AMULET", 1)[0]!, name: "newer" });
   const { status, json } = await get(`${url}${LISTING}/AMULET-00000`, { headers });
   expect([status, json.name]).toEqual([200, "newer"]);
+});
+
+test("what is listed is no call for a replica whose catalogue was read from pages that another one fetched", async () => {
+  const redis = await startRedis();
+  onTestFinished(() => redis.stop());
+  const registries = await startRegistries({ amulet: {}, bonds: {} });
+  const replicas = [];
+  for (let at = 0; at < 2; at += 1) {
+    const replica = await startBefore(registries, { redis: { url: redis.url } });
+    // Twice: what a replica read before it knew what was purged at Redis is read once more.
+    const counts = async () => {
+      const { json } = await get(replica.url + REGISTRIES);
+      return (json.registries as { instrumentCount: number | null }[]).map(({ instrumentCount }) => instrumentCount);
+    };
+    await expect.poll(counts, LONG).toEqual([30, 30]);
+    await expect.poll(counts, LONG).toEqual([30, 30]);
+    replicas.push(replica);
+  }
+  for (const { url } of replicas) expect((await get(`${url}${LISTING}/AMULET-00007`)).status).toBe(200);
+  const { amulet, bonds } = registries;
+  expect([amulet, bonds].map((each) => each!.calls.count("instruments"))).toEqual([1, 1]);
+  expect([amulet, bonds].map((each) => each!.calls.count("instrument"))).toEqual([0, 0]);
 });
 
 test("a fresh catalogue answers for single instruments without asking anybody", async () => {
