@@ -4,6 +4,9 @@ import type { Row } from "../coordination.ts";
 import type { LostReplica } from "../replicas.ts";
 import { heldTo, type Member, memberIn } from "./member.ts";
 
+/** How often a replica says that it lives. */
+export const BEAT_EVERY: Duration = 1_000;
+
 /** A replica that says nothing for as long is gone. */
 export const SILENT_AFTER: Duration = 5_000;
 
@@ -77,9 +80,21 @@ export class Membership {
     return gone.slice(0, Math.max(0, replaced)).map(({ name, since }) => ({ name, since }));
   }
 
-  /** Takes over what Redis has at `time` of its clock. Returns the ids of those that are gone. */
+  /**
+   * Takes over what Redis has at `time` of its clock, once it has what this replica says. Returns the ids of those that are
+   * gone.
+   */
   merge(rows: ReadonlyMap<string, Row>, time: Instant): string[] {
-    const isAlive = ({ until }: Row) => until !== undefined && until > time && until <= time + 2 * SILENT_AFTER;
+    const left = ({ until = -Infinity }: Row) => until - time;
+    const isAlive = (row: Row) => left(row) > 0 && left(row) <= 2 * SILENT_AFTER;
+    const own = rows.get(this.id);
+    if (own === undefined) return [];
+    if (!isAlive(own) || left(own) <= SILENT_AFTER - 2 * BEAT_EVERY) {
+      // It takes nothing from the others either: their silence says nothing, until it takes something again and for as
+      // long after that as after a new connection.
+      this.connected();
+      return [];
+    }
     const others = [...rows].filter(([id]) => id !== this.id);
     const alive = others.filter(([, row]) => isAlive(row));
     this.noteLost(new Map(alive.map(([id, { until }]) => [id, until!])), time);

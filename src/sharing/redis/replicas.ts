@@ -11,11 +11,9 @@ import type {
   ReplicaState,
 } from "../replicas.ts";
 import { type Change, Changes, isMemberRow, type Member } from "./member.ts";
-import { CHANGING_OVER, Membership, SILENT_AFTER } from "./membership.ts";
+import { BEAT_EVERY, CHANGING_OVER, Membership, SILENT_AFTER } from "./membership.ts";
 import { defineScript } from "./scripts.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";
-
-const BEAT_EVERY: Duration = 1_000;
 
 /** Replicas that cannot say what they took, at most: the answer names each. */
 const MOST_UNKNOWN = 64;

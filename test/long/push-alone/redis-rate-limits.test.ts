@@ -122,6 +122,24 @@ describe.concurrent("rate limits", () => {
     expect(counts.sort((a, b) => a - b)).toEqual([6, 7, 7]);
   });
 
+  // Each took the whole limit: no replica could say any more that it lives.
+  test("stay shared out while Redis is read and takes no writes, for as long as that is", async () => {
+    const { server, replicas } = await acquaintedReplicas(3);
+    await server.client.config("SET", "min-replicas-to-write", "1");
+    await until(async () => {
+      const rows = await server.client.hgetall("rg:2:replicas");
+      const [seconds] = await server.client.time();
+      const ends = Object.values(rows).flatMap((text) => /^\d+ (\d+) /.exec(text)?.[1] ?? []);
+      return ends.length === 3 && ends.every((end) => Number(end) < Number(seconds) * 1_000 - 1_000);
+    });
+    const shares = replicas.map(({ coordinator }) => coordinator.replicas.members.shareOf(20));
+    expect(shares.sort((a, b) => a - b)).toEqual([6, 7, 7]);
+    expect(replicas.flatMap(({ coordinator }) => coordinator.replicas.lost())).toEqual([]);
+    await server.client.config("SET", "min-replicas-to-write", "0");
+    await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "up"));
+    expect(replicas.map(({ coordinator }) => coordinator.status().replicas)).toEqual([3, 3, 3]);
+  });
+
   test("count what was called without Redis when it is back, even empty", async () => {
     const { server, replicas } = await acquaintedReplicas(2);
     const take = (replica: Replica) => takeOf(replica, 10);
