@@ -73,8 +73,19 @@ export class LimitShares {
     return { granted: true, used, retryIn: GRANTED_AT_ONCE };
   }
 
+  /**
+   * How long until this replica's share allows a call beside the count in Redis. To an upstream it may grant all that it is
+   * being asked for; a client's limit may be exceeded a little, and no request waits to know.
+   */
+  freeBesideIn(limit: CountedLimit, window: CountedWindow, now: Instant): Duration {
+    const freeIn = this.freeIn(limit, window, now);
+    const isPromised =
+      SLACK[limit.kind] === 0 && window.own.count(now) + limit.asking >= this.shareOf(limit, window, now);
+    return freeIn === 0 && isPromised ? MAX_WAIT : freeIn;
+  }
+
   /** How long until this replica's share allows a call; 0 when it does now. */
-  freeIn(limit: CountedLimit, window: CountedWindow, now: Instant): Duration {
+  private freeIn(limit: CountedLimit, window: CountedWindow, now: Instant): Duration {
     const share = this.shareOf(limit, window, now);
     if (share > 0) return window.own.freeIn(now, share);
     // The others have it all, until the first of their calls is out of the window.

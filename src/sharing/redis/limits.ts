@@ -56,8 +56,8 @@ export class RedisLimits implements Limits {
     const now = this.clock.now();
     if (!this.isUsable(claim.kind)) return this.shares.take(limit, windows, now);
     const sharedFor = this.shares.holdsFor(now);
-    if (sharedFor > 0 && windows.some((window) => this.shares.freeIn(limit, window, now) > 0)) {
-      return refusal(windows, now, (window) => Math.min(this.shares.freeIn(limit, window, now), sharedFor));
+    if (sharedFor > 0 && windows.some((window) => this.shares.freeBesideIn(limit, window, now) > 0)) {
+      return refusal(windows, now, (window) => Math.min(this.shares.freeBesideIn(limit, window, now), sharedFor));
     }
     // Whatever Redis says, no replica alone goes beyond a limit.
     if (windows.some(({ own, requests }) => own.count(now) >= requests)) {
