@@ -93,6 +93,34 @@ describe.concurrent("Redis that refuses", () => {
     expect(replica.coordinator.status().pendingPurges).toBe(0);
   });
 
+  // Each reading that went well had it used again, and each call or lease found that it may not be written: all calls to
+  // upstreams waited for a moment, over and over.
+  test.for([
+    ["it has too few replicas", ["CONFIG", "SET", "min-replicas-to-write"], "1", "0"],
+    ["its ACL forbids it", ["ACL", "SETUSER", "default"], "-@write", "+@write"],
+  ] as const)("no writes, as %s: it is away once, until it takes them", async ([, [command, ...names], off, on]) => {
+    const server = await redisServer();
+    const replica = await replicaOn({ url: server.url });
+    const { events, coordinator } = replica;
+    const windows = [{ name: "calls", requests: 100_000, per: 60_000 }];
+    const take = async () => (await coordinator.limits.take({ kind: "upstream", id: "amulet", windows })).granted;
+    await until(take);
+    await server.client.call(command, ...names, off);
+    await until(async () => !(await take()));
+    // Held back for a moment, and then granted without a break.
+    await until(take);
+    const sent = events.sent("table_read");
+    await until(async () => {
+      expect(await take()).toBe(true);
+      return events.sent("table_read") >= sent + 8;
+    });
+    expect(events.states).toEqual(["up", "away"]);
+    await server.client.call(command, ...names, on);
+    await until(() => coordinator.status().state === "up");
+    expect(await take()).toBe(true);
+    expect(events.states).toEqual(["up", "away", "up"]);
+  });
+
   test("full: it is read, purged and leased, and nothing is stored", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });

@@ -6,11 +6,15 @@ import { type Comparison, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules
 import { isCurrent, MAX_WAIT, type PartitionView } from "./partitions.ts";
 import { READ_EVERY } from "./poller.ts";
 import type { Replicas } from "./replicas.ts";
+import { defineScript } from "./scripts.ts";
 import { SEAL_AGAIN_AFTER, type TableParts } from "./shared-table.ts";
 import type { FoundTable, Tables } from "./tables.ts";
 
 /** A Redis that takes longer in the background is too slow to be asked by requests. */
 const TOO_SLOW: Duration = 200;
+
+/** A write that changes nothing, for no end is earlier than 1970. KEYS: where. */
+const tryWrite = defineScript("write_try", "allow-oom", "return redis.call('PEXPIREAT', KEYS[1], 1, 'GT')");
 
 export interface EpochExchangeOptions extends Omit<TableParts, "poller"> {
   /** What this process knows. */
@@ -35,7 +39,7 @@ export class EpochExchange {
     this.replicas = replicas;
   }
 
-  /** Reads a partition's epochs and writes its purges; the breaker is told how that went. Never rejects. */
+  /** Reads a partition's epochs, writes its purges, and tries to write where that failed; the breaker is told how that went. Never rejects. */
   async bringTogether(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
     const { stalls } = view;
     const { session } = view.breaker;
@@ -48,8 +52,14 @@ export class EpochExchange {
       // A purge was announced while the epochs were on their way: those may be older than the message.
       if (view.missedMessage) await this.read(view, limit);
       while (view.pending.size > 0) await this.flush(view);
+      if (view.failedKey !== undefined) {
+        await this.connection.run({ script: tryWrite, keys: [view.failedKey], args: [] }, MAX_WAIT);
+      }
       if (!isFast) view.breaker.fail(session);
-      else if (view.breaker.regain(session)) view.session = session;
+      else if (view.breaker.regain(session)) {
+        view.session = session;
+        view.failedKey = undefined;
+      }
     } catch {
       view.breaker.fail(session);
     }

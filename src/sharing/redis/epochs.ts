@@ -130,9 +130,11 @@ export class SharedEpochs extends Epochs implements EpochsPort {
     return this.views.everywhere.breaker;
   }
 
-  /** Redis failed, or kept a request waiting that was begun in `session` of the breaker. */
-  fail(breaker: CircuitBreaker, session: number): void {
+  /** Redis failed, or kept a request waiting that was begun in `session` of the breaker; at this key, if not at epochs. */
+  fail(breaker: CircuitBreaker, session: number, key?: string): void {
     breaker.fail(session);
+    const { everywhere } = this.views;
+    if (key !== undefined && breaker === everywhere.breaker) everywhere.failedKey = key;
     this.noteState();
   }
 
@@ -143,7 +145,7 @@ export class SharedEpochs extends Epochs implements EpochsPort {
     try {
       return await this.connection.run(call, MAX_WAIT);
     } catch (error) {
-      this.fail(elsewhere, session);
+      this.fail(elsewhere, session, call.keys[0]);
       throw error;
     }
   }

@@ -118,7 +118,7 @@ export class LimitExchange {
     try {
       return (await this.connection.run(call, MAX_WAIT)) as TakeReply;
     } catch (error) {
-      this.epochs.fail(breaker, session);
+      this.epochs.fail(breaker, session, key);
       throw error;
     }
   }

@@ -41,6 +41,8 @@ export interface PartitionView {
   readonly table: Table;
   /** When epochs may be sealed with another key. */
   sealAgainAt: Instant;
+  /** A key at which Redis failed a request: it has to take a write there before it is usable again. */
+  failedKey: string | undefined;
   /** Purges that are not in Redis yet. */
   readonly pending: Map<string, Epoch>;
   /** Asked for since one was last dropped to make room. */
@@ -140,6 +142,7 @@ export class PartitionViews {
         accepts: (_scope, plain) => isEpoch(plain),
       }),
       sealAgainAt: -Infinity,
+      failedKey: undefined,
       pending: new Map(),
       isInUse: false,
     };
