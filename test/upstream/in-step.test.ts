@@ -1,6 +1,8 @@
-import type { Socket } from "node:net";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import type { Poll } from "../../src/upstream/call.ts";
+import { Http1Connection } from "../../src/upstream/wire/http1-connection.ts";
 import { StepLog, StepRecord } from "../../src/upstream/wire/in-step.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { startRawServer } from "../support/raw-server.ts";
@@ -344,13 +346,35 @@ describe("an answer is too early", () => {
   }
 
   test("within half of the shortest of several handshakes", () => {
-    expect(recordOf([80, 40, 41, 300]).leastAnswerTime).toBe(20);
+    expect(recordOf([80, 40, 41, 300]).leastAnswerTime(300)).toBe(20);
+  });
+
+  // One name led to machines near and far, and a kept connection to a near one was closed after eight to far ones.
+  test("by the handshake of its own connection, where the node has others that are farther", async () => {
+    const server = await startRawServer(() => undefined);
+    const clock = new ManualClock();
+    const steps = recordOf(Array(8).fill(80));
+    const open = async (trip: number) => {
+      const socket = connect(server.port, "127.0.0.1");
+      await once(socket, "connect");
+      const target = { origin: `http://127.0.0.1:${server.port}`, connectTimeout: 1_000, tls: () => ({}), steps, trip };
+      return new Http1Connection(socket, target, clock, () => undefined);
+    };
+    const [near, far] = [await open(8), await open(80)];
+    for (const each of [near, far]) each.asked("GET", "/");
+    const early = () => [near, far].map(({ isTooEarly }) => isTooEarly);
+    expect(early()).toEqual([true, true]);
+    clock.advance(15);
+    expect(early()).toEqual([false, true]);
+    clock.advance(30);
+    expect(early()).toEqual([false, false]);
+    for (const each of [near, far]) each.destroy();
   });
 
   test.each([
     ["after one handshake, which the process itself may have held up", [40]],
     ["where the node is next door", [1.5, 60, 60, 60]],
   ])("never %s", (_when, trips) => {
-    expect(recordOf(trips).leastAnswerTime).toBe(0);
+    expect(recordOf(trips).leastAnswerTime(60)).toBe(0);
   });
 });

@@ -224,12 +224,16 @@ export class Connections {
 
   private async connect(opening: Opening): Promise<Connection> {
     const { target, clock, onClose } = this;
-    const onTrip = (trip: Duration): void => target.steps.noteTrip(trip);
+    let trip: Duration = 0;
+    const onTrip = (measured: Duration): void => {
+      trip = measured;
+      target.steps.noteTrip(measured);
+    };
     const socket = await openSocket(target, { clock, signal: opening, onTrip });
     const isHttp2 = "alpnProtocol" in socket && socket.alpnProtocol === "h2";
     const connection = isHttp2
       ? await Http2Connection.open(socket, target, clock, onClose)
-      : new Http1Connection(socket, target, clock, onClose);
+      : new Http1Connection(socket, { ...target, trip }, clock, onClose);
     this.last = { protocol: connection.protocol, certificateEnd: connection.certificateEnd };
     if (isHttp2) clock.after(MOST_IDLE, () => this.endIdle(connection));
     // What the other connections have heard by now has to be known before they vouch for this one.

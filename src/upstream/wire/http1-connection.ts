@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Client } from "undici";
 import type { Dispatcher } from "undici";
-import type { Clock, Instant } from "../../clock.ts";
+import type { Clock, Duration, Instant } from "../../clock.ts";
 import { brokenOff, ConnectionGone, OutOfStep } from "./connection-failure.ts";
 import { Connection, MOST_IDLE } from "./connection.ts";
 import { type Exchange, StepLog, type StepFault, type StepRecord } from "./in-step.ts";
@@ -10,6 +10,12 @@ import { type ConnectionTarget, proxyFields, targetPrefix } from "./socket.ts";
 /** Where a connection leads, with what is known of the node there. */
 export interface KnownTarget extends ConnectionTarget {
   readonly steps: StepRecord;
+}
+
+/** Where one connection leads. */
+interface ReachedTarget extends KnownTarget {
+  /** How long its TCP handshake took; 0 where that is not known. */
+  readonly trip: Duration;
 }
 
 // undici's own timers are coarse: deadlines are kept by whoever waits.
@@ -37,14 +43,14 @@ export class Http1Connection extends Connection {
   isUsed = false;
   readonly log = new StepLog(this);
   private readonly client: Client;
-  private readonly target: KnownTarget;
+  private readonly target: ReachedTarget;
   private readonly clock: Clock;
   /** When the request was sent that is not answered yet; undefined: nothing is asked. */
   private askedAt: Instant | undefined;
   /** It was ended, by whichever side, and not for what came over it. */
   private isEnded = false;
 
-  constructor(socket: Socket, target: KnownTarget, clock: Clock, onClose: (connection: Connection) => void) {
+  constructor(socket: Socket, target: ReachedTarget, clock: Clock, onClose: (connection: Connection) => void) {
     super(socket, clock.now(), onClose);
     this.target = target;
     this.clock = clock;
@@ -101,7 +107,8 @@ export class Http1Connection extends Connection {
 
   /** An answer begins sooner than one could be here. */
   get isTooEarly(): boolean {
-    return this.askedAt !== undefined && this.clock.now() - this.askedAt < this.target.steps.leastAnswerTime;
+    const { steps, trip } = this.target;
+    return this.askedAt !== undefined && this.clock.now() - this.askedAt < steps.leastAnswerTime(trip);
   }
 
   get isInDoubt(): boolean {

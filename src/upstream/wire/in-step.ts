@@ -60,9 +60,12 @@ export class StepRecord {
     this.trips = [...this.trips.slice(isNew ? 1 - KEPT_TRIPS : -KEPT_TRIPS, isNew ? undefined : -1), { second, least }];
   }
 
-  /** An answer that is here sooner is to no question of ours; 0 where that cannot be known. */
-  get leastAnswerTime(): Duration {
-    const least = Math.min(...this.trips.map((trip) => trip.least));
+  /**
+   * An answer that is here sooner is to no question of ours; 0 where that cannot be known. `own` is the trip of the connection
+   * it comes over: one name may lead to machines near and far.
+   */
+  leastAnswerTime(own: Duration): Duration {
+    const least = Math.min(own, ...this.trips.map((trip) => trip.least));
     // A loop that was held up makes a trip look longer: the shortest of several is none of those.
     return this.trips.length < LEAST_TRIPS || least < LEAST_TRIP ? 0 : least * TRIP_SHARE;
   }
