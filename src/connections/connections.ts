@@ -60,7 +60,7 @@ export class ClientConnections {
   private readonly options: ClientConnectionsOptions;
   private readonly open = new Set<Connection>();
   private readonly bySocket = new WeakMap<Socket, Connection>();
-  /** By the client's address, those whose TLS is still to come. */
+  /** By their ends, those whose TLS is still to come. */
   private readonly handshakes = new Map<string, Connection>();
   private readonly queued = new QueuedRequests();
   private readonly unread: UnreadAnswers;
@@ -146,7 +146,7 @@ export class ClientConnections {
 
   /** What is below a connection whose handshake failed; undefined where it is closed. */
   transportOf(socket: Socket): Socket | undefined {
-    return this.handshakes.get(peerOf(socket))?.transport;
+    return this.handshakes.get(endsOf(socket))?.transport;
   }
 
   /** Whether there are answers that their clients have still to take. */
@@ -188,23 +188,23 @@ export class ClientConnections {
     };
     this.open.add(connection);
     this.bySocket.set(transport, connection);
-    const peer = peerOf(transport);
-    if (isForTls) this.handshakes.set(peer, connection);
+    const ends = endsOf(transport);
+    if (isForTls) this.handshakes.set(ends, connection);
     transport.once("close", () => {
-      if (this.handshakes.get(peer) === connection) this.handshakes.delete(peer);
+      if (this.handshakes.get(ends) === connection) this.handshakes.delete(ends);
       this.forget(connection);
     });
   }
 
   /** From here on HTTP is spoken on the TLS over a connection that was admitted. */
   private secure(socket: TLSSocket): void {
-    const peer = peerOf(socket);
-    const connection = this.handshakes.get(peer);
+    const ends = endsOf(socket);
+    const connection = this.handshakes.get(ends);
     if (connection === undefined) {
       socket.destroy();
       return;
     }
-    this.handshakes.delete(peer);
+    this.handshakes.delete(ends);
     connection.socket = socket;
     this.bySocket.set(socket, connection);
   }
@@ -294,7 +294,7 @@ function isIdle(connection: Connection): boolean {
   return (socket.timeout ?? 0) > 0 || socket.bytesRead === 0;
 }
 
-/** The other side of a connection, which no other one of a listener has. */
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
+/** Both ends of a connection, which no other one has. A client may use its port for several addresses of this machine. */
+function endsOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }

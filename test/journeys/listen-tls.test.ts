@@ -218,6 +218,22 @@ test("more connections than may be open are refused, handshakes among them", asy
   expect(await shake(url)).toMatch(/ECONNRESET|closed|EPIPE/);
 });
 
+// The handshake that began last was taken for both: its connection was given to the other client, and its own was closed.
+test("one port of a client may be used for two addresses of the gateway at once", async () => {
+  const { url } = await start({ listen: { host: "0.0.0.0" } });
+  const port = Number(new URL(url).port);
+  const open = async (host: string, localPort = 0) => {
+    const socket = connectPlainly({ host, port, localAddress: "127.0.0.1", localPort });
+    onTestFinished(() => void socket.destroy());
+    await once(socket, "connect");
+    return socket;
+  };
+  const one = await open("127.0.0.1");
+  const other = await open("127.0.0.2", one.localPort);
+  expect(await shake(url, { socket: one })).not.toBeTypeOf("string");
+  expect(await shake(url, { socket: other, checkServerIdentity: () => undefined })).not.toBeTypeOf("string");
+});
+
 describe("the client's address", () => {
   const forwardedTo = async (listen: object, headers: Record<string, string>) => {
     const registry = await startRegistry();
