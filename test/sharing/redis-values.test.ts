@@ -245,6 +245,19 @@ describe("what is in Redis", () => {
     expect(found!.usableUntil).toBeLessThanOrEqual(entry.usableUntil + 500);
   });
 
+  // It was served again as soon as that clock had caught up, younger by as much as it was set back.
+  test("nothing is stored that was sent later than now, by a clock that Redis no longer has", async () => {
+    const server = await redisServer();
+    const replica = await replicaOn({ url: server.url });
+    await put(replica, infoKey, entryOf(replica));
+    await server.client.del(entryKey);
+    const sent = replica.events.sent("entry_write");
+    replica.coordinator.epochs.view(infoKey.partition).clockOffset += 30_000;
+    replica.store.set(infoKey, entryOf(replica));
+    await until(() => replica.events.sent("entry_write") > sent);
+    expect(await server.client.exists(entryKey)).toBe(0);
+  });
+
   test("an entry leaves Redis when it is no longer useful", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });

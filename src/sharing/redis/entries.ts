@@ -7,7 +7,7 @@ import { BASE, softScope } from "../epochs.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
-import { readEntry, VARIANT, writeEntry } from "./entry-scripts.ts";
+import { CLOCK_TOLERANCE, readEntry, VARIANT, writeEntry } from "./entry-scripts.ts";
 import { MAX_WAIT, type PartitionView } from "./partitions.ts";
 import { isChainDigest } from "./messages.ts";
 import { UNLINK } from "./scripts.ts";
@@ -16,9 +16,6 @@ import { SEAL_LENGTH } from "./seals.ts";
 
 /** Nothing is kept longer, whatever its windows say. */
 const MAX_KEPT: Duration = 30 * DAY;
-
-/** Redis's clock was set back when a value seems to come from the future by more than this. */
-const CLOCK_TOLERANCE: Duration = 1_000;
 
 /** Bytes that an entry has besides its body: fields, key and dependencies. */
 const OVERHEAD = 512 * 1024;

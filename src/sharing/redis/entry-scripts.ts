@@ -1,3 +1,4 @@
+import type { Duration } from "../../clock.ts";
 import { BASE } from "../epochs.ts";
 import { MAX_VARIANTS } from "../entries.ts";
 import { BOUNDED, defineScript, NOW, PLAIN } from "./scripts.ts";
@@ -7,6 +8,9 @@ import { VALUE_OF } from "./values.ts";
 const EPOCH = "g";
 export const VARIANT = "v";
 const LONGEST_FIELD = 64;
+
+/** Redis's clock was set back when a value seems to come from the future by more than this. */
+export const CLOCK_TOLERANCE: Duration = 1_000;
 
 /** Bytes of an epoch with its seal, and some. */
 const LONGEST_EPOCH = 256;
@@ -51,7 +55,8 @@ return { now, chain, epochs, hash }`,
  * Stores one variant. KEYS: entry, epochs. ARGV: field, value, how long it is useful (ms), Redis's time when this was
  * sent (ms, at least), epoch, most variants, base, then scope and epoch ('' for none) in turns.
  *
- * Nothing is stored when a purge came first. A command may lie in a frozen server for a while: that time counts.
+ * Nothing is stored when a purge came first, nor what was sent later than now: this server's clock is not the one that the
+ * sender knew. A command may lie in a frozen server for a while: that time counts.
  */
 export const writeEntry = defineScript(
   "entry_write",
@@ -61,6 +66,7 @@ if plain(bounded(KEYS[2], '${BASE}', ${LONGEST_EPOCH})) ~= ARGV[7] then return 0
 for i = 8, #ARGV, 2 do
   if plain(bounded(KEYS[2], ARGV[i], ${LONGEST_EPOCH})) ~= ARGV[i + 1] then return 0 end
 end
+if tonumber(ARGV[4]) > now + ${CLOCK_TOLERANCE} then return 0 end
 local late = math.max(0, now - tonumber(ARGV[4]))
 local useful = math.floor(tonumber(ARGV[3]) - late)
 if useful < 1 then return 0 end
