@@ -109,7 +109,7 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
           {sayNumber(upstream.retriesLeft)}
         </Fact>
         <Fact label="Rate limit" metric="registry_gateway_upstream_rate_limit_left">
-          {budgetLeft === null ? "none, or not used yet" : `${sayNumber(budgetLeft)} calls left in its window`}
+          {budgetLeft === null ? "none" : `${sayNumber(budgetLeft)} calls left in its window`}
         </Fact>
         <Fact label="Certificates" metric="registry_gateway_certificate_expiry_seconds">
           {upstream.certificates.length === 0 && "none"}

@@ -5,8 +5,9 @@ import { type Priority, WaitQueue } from "./wait-queue.ts";
 /** Calls that are counted together: of an upstream or its group, all of them or those to one endpoint. */
 export class CountedCalls {
   readonly queue: WaitQueue;
-  /** Calls left as last seen: the least of the windows. */
-  left: number | undefined;
+  /** Calls left in the main window when last seen, and when that was. */
+  left = 0;
+  leftAt: Instant = -Infinity;
   /** The share of the limit that is used since the registry answered 429. */
   share = 1;
   shrunkAt: Instant = -Infinity;

@@ -75,10 +75,12 @@ export class RateLimit {
     this.rations = new Recurrence(clock);
   }
 
-  /** Calls left in the window as last seen: the least of all windows. */
-  get left(): number | undefined {
-    const lefts = [...this.counted.values()].flatMap(({ left }) => left ?? []);
-    return lefts.length === 0 ? undefined : Math.min(...lefts);
+  /** Calls left in the main window, as last seen within it: all of them where none was taken for so long. */
+  get left(): number {
+    const { requests, per } = this.limits[0]!;
+    const since = this.parts.clock.now() - per;
+    const recent = [...this.counted.values()].filter(({ leftAt }) => leftAt > since);
+    return Math.min(requests, ...recent.map(({ left }) => left));
   }
 
   get queued(): number {
@@ -189,9 +191,11 @@ export class RateLimit {
   }
 
   private note(counted: CountedCalls, { priority, whole, answer }: Asked): boolean {
-    counted.left = Math.max(0, Math.min(...whole.map((requests, i) => requests - answer.used[i]!)));
-    if (answer.granted) return true;
     const now = this.parts.clock.now();
+    // Not of `burst`, which a few calls fill: that says nothing of how much of the limit is used.
+    counted.left = Math.max(0, whole[0]! - answer.used[0]!);
+    counted.leftAt = now;
+    if (answer.granted) return true;
     const retryIn = Math.max(...answer.retryIn);
     // What is refused to a call is refused to less urgent ones as well.
     for (const each of PRIORITIES.slice(PRIORITIES.indexOf(priority))) {

@@ -79,7 +79,7 @@ export interface UpstreamStatus {
   readonly breaker: BreakerState;
   /** That of calls that are passed through. */
   readonly passThroughBreaker: BreakerState;
-  /** Calls left in the window of `rateLimit` as last seen; undefined without `rateLimit` or before the first call. */
+  /** Calls left in the window of `rateLimit`, as last seen within it; undefined without `rateLimit`. */
   readonly budgetLeft: number | undefined;
   /** Calls that `rateLimit` allows in one window, and how long that is; undefined without `rateLimit`. */
   readonly budget: { readonly requests: number; readonly perMs: number } | undefined;

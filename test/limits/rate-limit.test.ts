@@ -201,6 +201,20 @@ describe.each([
     expect(await take("post")).toBe("429 62");
   });
 
+  // They were those of the shorter window, which a single call may fill, and stayed as they were seen last.
+  test("has left what the whole window leaves, whatever burst does, and all of it after a quiet one", async () => {
+    const { take, budget, clock } = open({ burst: { requests: 1, per: 1_000 }, maxWait: 0 }, isRemote);
+    expect(budget.left).toBe(10);
+    expect(await take("post")).toBe("taken");
+    expect(await take("post")).toBe("429 2");
+    expect(budget.left).toBe(9);
+    clock.advance(59_000);
+    expect(await take("post")).toBe("taken");
+    expect(budget.left).toBe(8);
+    clock.advance(61_000);
+    expect(budget.left).toBe(10);
+  });
+
   test("shrinks for a while when the upstream says 429, and waits as long as that asks", async () => {
     const { take, budget, clock, shares } = open({ requests: 10 }, isRemote);
     budget.shrink("instruments", 5);
@@ -371,6 +385,14 @@ test("what is found behind one host shares the limit of discovery by itself", ()
     [7, "host:h.example"],
     [7, undefined],
   ]);
+});
+
+test("with perEndpoint, an endpoint that used up its window has it back when nobody calls it any more", async () => {
+  const { take, budget, clock } = open({ requests: 1, perEndpoint: true, maxWait: 0 });
+  expect(await take("post")).toBe("taken");
+  expect(budget.left).toBe(0);
+  clock.advance(61_000);
+  expect(budget.left).toBe(1);
 });
 
 test("with perEndpoint each endpoint has a window of its own", async () => {

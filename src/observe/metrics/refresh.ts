@@ -127,7 +127,7 @@ function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: Upstr
   metrics.upstreamInFlight.set({ upstream }, status.running);
   metrics.upstreamQueued.set({ upstream }, status.queued);
   metrics.upstreamMaxInFlight.set({ upstream }, config.concurrency.max);
-  if (config.rateLimit === undefined) return;
+  if (config.rateLimit === undefined || status.budgetLeft === undefined) return;
   metrics.rateLimit.set({ upstream }, config.rateLimit.requests);
-  metrics.rateLimitLeft.set({ upstream }, status.budgetLeft ?? config.rateLimit.requests);
+  metrics.rateLimitLeft.set({ upstream }, status.budgetLeft);
 }

@@ -128,7 +128,7 @@ export const UPSTREAM = {
   }),
   rateLimitLeft: gauge("upstream_rate_limit_left", {
     resetBy: "reading",
-    help: "Calls left in the window of rateLimit as last seen.",
+    help: "Calls left in the window of rateLimit, not of its burst, as last seen within it.",
     labels: { upstream: ALIAS },
     aggregation: "min",
   }),
