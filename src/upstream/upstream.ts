@@ -15,7 +15,7 @@ import {
 import { removed } from "./failure.ts";
 import { RateLimitGroups } from "../limits/counted-calls.ts";
 import type { UpstreamNode } from "./nodes/node.ts";
-import { CREDENTIAL_KEYS } from "./observer.ts";
+import { CREDENTIAL_KEYS, type CredentialKey } from "./observer.ts";
 import { createParts, impostorAt, type UpstreamEnvironment, type UpstreamLimits, type UpstreamParts } from "./parts.ts";
 import { SeveralNodes } from "./several-nodes.ts";
 import type { UpstreamState, UpstreamStatus } from "./status.ts";
@@ -36,6 +36,9 @@ export class Upstream {
   readonly config: UpstreamConfig;
   private readonly environment: UpstreamEnvironment;
   private readonly own: OwnCredentials;
+  /** Why what a key names is no good, as last seen. */
+  private readonly credentialFaults = new Map<CredentialKey, string | undefined>();
+  private readonly onLook: CredentialParts["onLook"];
   private readonly claims: AdminClaims | undefined;
   private readonly parts: UpstreamParts;
   private readonly several: SeveralNodes;
@@ -51,10 +54,15 @@ export class Upstream {
     this.environment = environment;
     const { clock, files, observer } = environment;
     const look = credentialLooks(clock);
-    const onLook: CredentialParts["onLook"] = (key, fault) => observer.credential(config.name, key, look(key, fault));
+    this.onLook = (key, fault) => {
+      // What an earlier configuration names is still in use by requests that began with it, and no fault of this one.
+      if (this.life !== "open") return;
+      this.credentialFaults.set(key, fault);
+      observer.credential(config.name, key, look(key, fault));
+    };
     // What an earlier configuration named may not be named any more.
-    if (old !== undefined) for (const key of CREDENTIAL_KEYS) onLook(key, undefined);
-    this.own = openCredentials({ config, files, onLook, previous: old?.own });
+    if (old !== undefined) this.sayCredentials();
+    this.own = openCredentials({ config, files, onLook: this.onLook, previous: old?.own });
     this.claims = claims;
     this.parts = createParts(config, environment, {
       own: this.own,
@@ -96,6 +104,11 @@ export class Upstream {
   /** A credential that is configured was never any good: calls fail until it is. */
   get lacksCredentials(): boolean {
     return this.own.isLacking;
+  }
+
+  /** Says of each credential how it is, whatever was said of it by another configuration. */
+  sayCredentials(): void {
+    for (const key of CREDENTIAL_KEYS) this.onLook(key, this.credentialFaults.get(key));
   }
 
   /** Begins to prove the nodes in the background and keeps checking them. */

@@ -47,6 +47,9 @@ export class Upstreams {
         const upstream = new Upstream(config, environment, { claims, groups, old });
         if (old === undefined || !mustStay(old, upstream)) return upstream;
         void upstream.close();
+      } else {
+        // One that could not take its place may have said something else.
+        old.sayCredentials();
       }
       kept.add(config.name);
       return old;

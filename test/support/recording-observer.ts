@@ -6,6 +6,8 @@ import type { AttemptEvent, CredentialLook, UpstreamObserver } from "../../src/u
 export class RecordingObserver implements UpstreamObserver {
   readonly attempts: AttemptEvent[] = [];
   readonly events: string[] = [];
+  /** Upstream and key → why the credential was no good when it was said last. */
+  readonly credentialFaults = new Map<string, string | undefined>();
   /** Upstream, operation and outcome of each call. */
   readonly calls: string[] = [];
 
@@ -68,6 +70,7 @@ export class RecordingObserver implements UpstreamObserver {
     this.events.push(`rationed ${upstream} ${share}`);
   }
   credential(upstream: string, key: string, { fault, isNew }: CredentialLook): void {
+    this.credentialFaults.set(`${upstream} ${key}`, fault);
     if (isNew) this.events.push(`credential ${upstream} ${key} ${fault ?? "good"}`);
   }
 }

@@ -195,38 +195,42 @@ describe("a client certificate", () => {
   });
 });
 
-describe("a reload while a registry's file is no good", () => {
-  async function setUp() {
-    const clock = new ManualClock();
-    const folder = newFolder();
-    const files = { token: join(folder, "token"), next: join(folder, "next") };
-    writeFileSync(files.token, "one");
-    writeFileSync(files.next, "soon");
-    const registry = await startRegistry();
-    const keys = (more: Record<string, unknown>) => upstreamConfigs({ name: "amulet", urls: [registry.url], ...more });
-    const first = keys({ auth: { bearerTokenFile: files.token } });
-    const changed = keys({ auth: { bearerTokenFile: files.token }, timeout: "9s" });
-    const moved = keys({ auth: { bearerTokenFile: files.next }, timeout: "9s" });
-    rmSync(files.next);
-    const { environment, observer } = openUpstream(["http://127.0.0.1:1"], {}, { clock });
-    const upstreams = new Upstreams(first, environment);
-    const call = async (of: Upstreams) => {
-      await takeFiles(environment, clock);
-      await of.byName("amulet")!.call(acceptCall({ deadline: clock.now() + 9_000 }));
-      return registry.calls.last?.headers.authorization;
-    };
-    expect(await call(upstreams)).toBe("Bearer one");
-    const reload = async (configs: typeof first, before: Upstreams) => {
-      const next = new Upstreams(configs, environment, before);
-      onTestFinished(() => next.close());
-      await before.closeExcept(next);
-      return next;
-    };
-    return { files, observer, upstreams, changed, moved, call, reload };
-  }
+/** A registry with a token file, and what reloads make of it. */
+async function startWithToken() {
+  const clock = new ManualClock();
+  const folder = newFolder();
+  const files = { token: join(folder, "token"), next: join(folder, "next") };
+  writeFileSync(files.token, "one");
+  writeFileSync(files.next, "soon");
+  const registry = await startRegistry();
+  const keys = (more: Record<string, unknown>) => upstreamConfigs({ name: "amulet", urls: [registry.url], ...more });
+  const first = keys({ auth: { bearerTokenFile: files.token } });
+  const changed = keys({ auth: { bearerTokenFile: files.token }, timeout: "9s" });
+  const moved = keys({ auth: { bearerTokenFile: files.next }, timeout: "9s" });
+  rmSync(files.next);
+  const { environment, observer } = openUpstream(["http://127.0.0.1:1"], {}, { clock });
+  const upstreams = new Upstreams(first, environment);
+  const call = async (of: Upstreams) => {
+    await takeFiles(environment, clock);
+    await of.byName("amulet")!.call(acceptCall({ deadline: clock.now() + 9_000 }));
+    return registry.calls.last?.headers.authorization;
+  };
+  expect(await call(upstreams)).toBe("Bearer one");
+  const reload = async (configs: typeof first, before: Upstreams, users?: Promise<void>) => {
+    const next = new Upstreams(configs, environment, before);
+    onTestFinished(() => next.close());
+    const closed = before.closeExcept(next, users);
+    if (users === undefined) await closed;
+    return next;
+  };
+  const look = () => takeFiles(environment, clock);
+  const faults = () => [...observer.credentialFaults.values()].filter((fault) => fault !== undefined);
+  return { files, observer, upstreams, keys, first, changed, moved, call, reload, look, faults };
+}
 
+describe("a reload while a registry's file is no good", () => {
   test("changes the rest of the registry, which goes on with the last good credentials", async () => {
-    const { files, observer, upstreams, changed, call, reload } = await setUp();
+    const { files, observer, upstreams, changed, call, reload } = await startWithToken();
     writeFileSync(files.token, "two\nlines");
     const next = await reload(changed, upstreams);
     expect(next.byName("amulet")!.config.timeout).toBe(9_000);
@@ -237,7 +241,7 @@ describe("a reload while a registry's file is no good", () => {
   });
 
   test("leaves it as it was where it names another file, until that is there", async () => {
-    const { files, observer, upstreams, moved, call, reload } = await setUp();
+    const { files, observer, upstreams, moved, call, reload } = await startWithToken();
     const next = await reload(moved, upstreams);
     expect(next.byName("amulet")).toBe(upstreams.byName("amulet"));
     expect(await call(next)).toBe("Bearer one");
@@ -247,6 +251,35 @@ describe("a reload while a registry's file is no good", () => {
     expect(last.byName("amulet")!.config.timeout).toBe(9_000);
     expect(await call(last)).toBe("Bearer two");
   });
+});
+
+describe("a registry's credential that is no good is told no more", () => {
+  // It was for ever: only the upstream that could not take its place had looked at that file.
+  test("when the configuration that named it is taken back", async () => {
+    const { upstreams, first, moved, reload, faults } = await startWithToken();
+    const kept = await reload(moved, upstreams);
+    expect(faults()).toEqual(["is not there"]);
+    const last = await reload(first, kept);
+    expect(last.byName("amulet")).toBe(upstreams.byName("amulet"));
+    expect(faults()).toEqual([]);
+  });
+
+  // Requests that began before go on with it, and what it named was looked at for as long.
+  test.each(["another kind of credential", "another registry"])(
+    "when it was for what %s took the place of",
+    async (what) => {
+      const { files, upstreams, keys, reload, look, faults } = await startWithToken();
+      const next = keys(
+        what === "another registry" ? { name: "bonds" } : { auth: { header: { name: "x-key", value: "k" } } },
+      );
+      const requests = Promise.withResolvers<void>();
+      await reload(next, upstreams, requests.promise);
+      rmSync(files.token);
+      await look();
+      requests.resolve();
+      expect(faults()).toEqual([]);
+    },
+  );
 });
 
 describe("a registry that refuses single requests", () => {
