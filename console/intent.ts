@@ -181,14 +181,16 @@ export function requestOf(intent: Intent, answers: Answers): { readonly path: st
   const terms = { ...(lasts !== "" && { for: lasts }), ...(reason.trim() !== "" && { reason: reason.trim() }) };
   switch (intent.kind) {
     case "cordon": {
-      const { upstream, node } = intent;
-      return { path: "nodes", body: { upstream, node, state: "cordoned", ...terms, ...(force && { force }) } };
+      const { upstream, node, url } = intent;
+      return { path: "nodes", body: { upstream, node, url, state: "cordoned", ...terms, ...(force && { force }) } };
     }
-    case "activate":
-      return { path: "nodes", body: { upstream: intent.upstream, node: intent.node, state: "active" } };
+    case "activate": {
+      const { upstream, node, url } = intent;
+      return { path: "nodes", body: { upstream, node, url, state: "active" } };
+    }
     case "weigh": {
-      const { upstream, node } = intent;
-      return { path: "nodes", body: { upstream, node, state: "active", weight: Number(weight), ...terms } };
+      const { upstream, node, url } = intent;
+      return { path: "nodes", body: { upstream, node, url, state: "active", weight: Number(weight), ...terms } };
     }
     case "cache-only":
       return { path: "upstreams", body: { upstream: intent.upstream, mode: "cache-only", ...terms } };

@@ -409,6 +409,11 @@ export const OPERATOR_ERRORS = {
     means: "Discovery has found no registry of this admin.",
     remedy: "See `GET /discovery` for those it has found.",
   },
+  node_moved: {
+    status: 409,
+    means: "At this place of the upstream is another node than the one that was meant: its `urls` changed meanwhile.",
+    remedy: "See `/status` for where it is now.",
+  },
   last_node: {
     status: 409,
     means: "No other node of the upstream could take the calls of the one that was to be cordoned.",

@@ -161,7 +161,7 @@ function InForce({ status }: { readonly status: StatusAnswer }) {
           { title: "Ends", cell: ({ until }) => (until === null ? "when it is undone" : <When at={until} />) },
           {
             title: "Undo",
-            cell: (action) => (isReadonly ? NOTHING : <UndoButton action={action} url={nodeUrl(status, action)} />),
+            cell: (action) => (isReadonly ? NOTHING : <UndoButton action={action} />),
           },
         ]}
       />
@@ -185,15 +185,11 @@ function sayAction({ node, state, weight, mode }: InForceAction): string {
   return `node ${node} ${parts.filter(Boolean).join(", ")}`;
 }
 
-function nodeUrl({ upstreams }: StatusAnswer, { upstream, node }: InForceAction): string {
-  return upstreams.find(({ name }) => name === upstream)?.nodes[node ?? -1]?.url ?? "The node";
-}
-
-function UndoButton({ action, url }: { readonly action: InForceAction; readonly url: string }) {
-  const { upstream, node, state } = action;
+function UndoButton({ action }: { readonly action: InForceAction }) {
+  const { upstream, node, url, state } = action;
   const undoes = state === "cordoned" ? "cordon" : "weight";
   const intent: Intent =
-    node === null ? { kind: "normal", upstream } : { kind: "activate", upstream, node, url, undoes };
+    node === null || url === null ? { kind: "normal", upstream } : { kind: "activate", upstream, node, url, undoes };
   return (
     <button
       type="button"

@@ -41,9 +41,10 @@ Usage:
   registry-gateway purge --all [URL …] [--soft]
       Take answers out of the cache, on all replicas. --soft: they become stale.
   registry-gateway nodes [UPSTREAM]
-  registry-gateway nodes cordon|activate UPSTREAM NODE [--weight N] [--for 30m] [--reason TEXT] [--force]
+  registry-gateway nodes cordon|activate UPSTREAM NODE [URL] [--weight N] [--for 30m] [--reason TEXT] [--force]
       List the nodes; or send no new calls to one (NODE: its place in urls, from 0), or send them
-      again, with a weight from 0 to 100. --force cordons the last node, too.
+      again, with a weight from 0 to 100. With URL only if it is there. --force cordons the last
+      node, too.
   registry-gateway upstreams [UPSTREAM]
   registry-gateway upstreams cache-only|normal UPSTREAM [--for 30m] [--reason TEXT]
       List the upstreams; or ask nothing of one and answer from the cache, or ask it again.

@@ -112,12 +112,12 @@ export function doneLines({ action, replicas }: ActAnswer): string[] {
 
 type Action = Pick<
   StatusAnswer["inForce"][number],
-  "upstream" | "node" | "state" | "weight" | "mode" | "reason" | "until"
+  "upstream" | "node" | "url" | "state" | "weight" | "mode" | "reason" | "until"
 >;
 
-function sayAction({ upstream, node, state, weight, mode, reason, until }: Action): string {
+function sayAction({ upstream, node, url, state, weight, mode, reason, until }: Action): string {
   const what = [state, mode, weight === null ? null : `weight ${weight}`].filter((part) => part !== null);
-  const who = node === null ? upstream : `${upstream}, node ${node}`;
+  const who = node === null ? upstream : `${upstream}, node ${node} (${url})`;
   const end = until === null ? "" : `, until ${until}`;
   return `${who}: ${what.join(", ")}${end}${reason === null ? "" : ` (${reason})`}`;
 }

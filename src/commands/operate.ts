@@ -32,18 +32,27 @@ export function status(flags: OperationsFlags): Promise<number> {
 
 /** `nodes`: lists them, or changes how one is used. */
 export function nodes(flags: ActionFlags, words: readonly string[]): Promise<number> {
-  const [verb, upstream, node] = words;
+  const [verb, upstream, node, url] = words;
   if (words.length < 2) {
     refuseOptions(flags, ["for", "reason", "weight", "force"], "nodes cordon and nodes activate");
     return showStatus(flags, (answer) => nodeLines(only(answer, verb)));
   }
   const state = { cordon: "cordoned", activate: "active" }[verb!];
   if (state === undefined || upstream === undefined || node === undefined) {
-    throw new UsageError("nodes takes nothing, an upstream, cordon UPSTREAM NODE, or activate UPSTREAM NODE");
+    throw new UsageError(
+      "nodes takes nothing, an upstream, cordon UPSTREAM NODE [URL], or activate UPSTREAM NODE [URL]",
+    );
   }
   if (!/^[0-9]{1,4}$/.test(node)) throw new UsageError("NODE is the place of a node in urls: 0 for the first");
   const weight = flags.weight === undefined ? {} : { weight: parseWeight(flags.weight) };
-  const body = { upstream, node: Number(node), state, ...weight, ...pick(flags, ["for", "reason", "force"]) };
+  const body = {
+    upstream,
+    node: Number(node),
+    ...(url !== undefined && { url }),
+    state,
+    ...weight,
+    ...pick(flags, ["for", "reason", "force"]),
+  };
   return askGateway(flags, { what: "POST nodes", body }, doneLines);
 }
 

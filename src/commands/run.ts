@@ -83,7 +83,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   nodes: {
     options: { ...operations, weight: text, for: text, reason: text, force: flag },
-    positionals: [0, 3],
+    positionals: [0, 4],
     run: async (values, words) => (await import("./operate.ts")).nodes(values, words),
   },
   upstreams: {

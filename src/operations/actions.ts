@@ -18,6 +18,8 @@ const NodeRequest = Type.Object(
     upstream: Type.String(),
     /** Its place in `urls`, from 0. */
     node: Type.Integer({ minimum: 0, maximum: 1_000 }),
+    /** The node that the operator saw there: a reload may have moved it since. */
+    url: Type.Optional(Type.String()),
     state: Type.Union([Type.Literal("active"), Type.Literal("cordoned")]),
     weight: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
     for: Type.Optional(Type.String()),
@@ -46,7 +48,7 @@ const MOST_FOR: Duration = 30 * DAY;
 
 const COMMON = 'for (how long it lasts, from 1s to 720h, such as "30m") and reason (1 to 200 printable characters)';
 const TAKES = {
-  node: `upstream (its name), node (its place in urls, from 0), state ("active" or "cordoned"), weight (0 to 100), ${COMMON}, and force (true or false)`,
+  node: `upstream (its name), node (its place in urls, from 0), url (of the node that is meant), state ("active" or "cordoned"), weight (0 to 100), ${COMMON}, and force (true or false)`,
   upstream: `upstream (its name), mode ("normal" or "cache-only"), ${COMMON}`,
 };
 
@@ -65,6 +67,7 @@ export interface ActionReport extends Operator {
   readonly upstream: string;
   /** Place of the node in `urls`, from 0; null: the upstream as a whole. */
   readonly node: number | null;
+  readonly url: string | null;
   readonly state: "active" | "cordoned" | null;
   /** Null: the configured one. */
   readonly weight: number | null;
@@ -89,8 +92,8 @@ export interface ActParts {
 /**
  * Does what `body` says to a node or an upstream.
  *
- * @throws GatewayError 400 for a body of another form, 404 for an unknown upstream or node, 409 for the last node that
- * takes calls without `force`, and when too much is in force already
+ * @throws GatewayError 400 for a body of another form, 404 for an unknown upstream or node, 409 for another node than
+ * was meant, for the last one that takes calls without `force`, and when too much is in force already
  */
 export async function act(parts: ActParts, { on, body, operator }: ActRequest): Promise<ActResult> {
   const action = on === "node" ? nodeAction(parts, body, operator) : upstreamAction(parts, body, operator);
@@ -107,13 +110,16 @@ export async function act(parts: ActParts, { on, body, operator }: ActRequest): 
 
 function nodeAction({ upstreams }: ActParts, body: unknown, operator: Operator): Action {
   if (!nodeValidator.Check(body)) throw invalid("node");
-  const { upstream: name, node: index, state, weight, reason, force } = body;
+  const { upstream: name, node: index, url, state, weight, reason, force } = body;
   const upstream = findUpstream(upstreams, name);
   const { nodes } = upstream.status();
   const node = nodes[index];
   if (node === undefined) {
     const text = `upstream ${JSON.stringify(name)} has no node ${index}: it has ${nodes.length}, and the first is 0`;
     throw new GatewayError("unknown_node", text);
+  }
+  if (url !== undefined && url !== node.url) {
+    throw new GatewayError("node_moved", `node ${index} of upstream ${JSON.stringify(name)} is ${node.url} now`);
   }
   if (state === "cordoned" && force !== true) checkNotLast(name, node, nodes);
   return {
@@ -188,6 +194,7 @@ function reportAction({ action, since, until }: HeldAction, { upstreams, clock }
   return {
     upstream,
     node: node === undefined ? null : (upstreams.byName(upstream)?.nodeIndex(node) ?? null),
+    url: node ?? null,
     state: node === undefined ? null : (state ?? "active"),
     weight: weight ?? null,
     mode: node === undefined ? (mode ?? "normal") : null,

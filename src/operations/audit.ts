@@ -85,8 +85,8 @@ export class Audit {
     const { id } = this.entries[0]!;
     void replicas?.then((reached) => this.change(id, { replicas: reached }));
     if (scope === "pending") this.settleLater();
-    // Ids stay out of the log; an admin has its alias there.
-    const { instrument: _, contract: __, admin: ___, ...logged } = shown;
+    // Ids and addresses stay out of the log; an admin has its alias there, a node its place.
+    const { instrument: _, contract: __, admin: ___, url: ____, ...logged } = shown;
     this.options.log.info({ did, ...logged, ...operator, reach: scope }, "operator action");
   }
 
@@ -110,7 +110,7 @@ export class Audit {
   /** From now on, a line in the log for each action in force, every ten minutes. */
   remind(inForce: () => readonly ActionReport[]): void {
     this.cancelReminder = this.options.clock.after(REMIND_EVERY, () => {
-      for (const action of inForce()) this.options.log.warn({ ...action }, "operator action in force");
+      for (const { url: _, ...logged } of inForce()) this.options.log.warn(logged, "operator action in force");
       this.remind(inForce);
     });
   }

@@ -111,7 +111,9 @@ describe("nodes and upstreams", () => {
     const act = (...args: string[]) => runHere([...args, "--url", operations]);
     const cordoned = await act("nodes", "cordon", "amulet", "1", "--for", "30m", "--reason", "disk full");
     expect([cordoned.code, cordoned.stderr]).toEqual([0, ""]);
-    expect(cordoned.stdout).toMatch(/^amulet, node 1: cordoned, until \S+ \(disk full\); on this replica$/m);
+    expect(cordoned.stdout).toMatch(
+      /^amulet, node 1 \(http:\S+\): cordoned, until \S+ \(disk full\); on\s+this replica$/m,
+    );
     expect((await act("nodes", "amulet")).stdout).toMatch(/^amulet +1 +\S+, cordoned /m);
     expect(await refusalOf(["nodes", "cordon", "amulet", "0", "--url", operations])).toContain("(409)");
     expect(await refusalOf(["nodes", "cordon", "amulet", "7", "--url", operations])).toContain("(404)");
@@ -119,8 +121,8 @@ describe("nodes and upstreams", () => {
     expect(mode.stdout).toBe("amulet: cache-only (maintenance); on this replica\n");
     const { stdout } = await act("status");
     expect(stdout).toMatch(/^amulet +\S+ +cache-only /m);
-    expect(stdout).toMatch(/^In force, by operators:\n(.*\n)*amulet, node 1: cordoned.*\n/m);
-    expect((await act("nodes", "activate", "amulet", "1")).stdout).toContain("amulet, node 1: active");
+    expect(stdout).toMatch(/^In force, by operators:\n(.*\n)*amulet, node 1 \(http:\S+\): cordoned.*\n/m);
+    expect((await act("nodes", "activate", "amulet", "1")).stdout).toMatch(/^amulet, node 1 .*: active/);
     expect((await act("upstreams", "normal", "amulet")).stdout).toContain("amulet: normal");
     expect((await act("status")).stdout).not.toContain("In force");
   });
@@ -209,20 +211,29 @@ describe("purge", () => {
 const named = (...names: string[]) => names.map((name) => ({ name, version: "0.2.0", revision: "-" }));
 
 describe("nodes and upstreams send what they are told", () => {
-  const NODE = { upstream: "a", node: 1, state: "cordoned", weight: null, mode: null, reason: "disk", until: "T" };
+  const NODE = {
+    upstream: "a",
+    node: 1,
+    url: "https://b.example",
+    state: "cordoned",
+    weight: null,
+    mode: null,
+    reason: "disk",
+    until: "T",
+  };
   test.each([
     [
       ["nodes", "cordon", "a", "1", "--for", "30m", "--reason", "disk", "--force"],
       "POST /nodes",
       { upstream: "a", node: 1, state: "cordoned", for: "30m", reason: "disk", force: true },
-      "a, node 1: cordoned, until T (disk); on 2 of 3 replicas, not yet on c (0.2.0)\n",
+      "a, node 1 (https://b.example): cordoned, until T (disk); on 2 of 3 replicas, not yet on c (0.2.0)\n",
       NODE,
     ],
     [
-      ["nodes", "activate", "a", "0", "--weight", "50"],
+      ["nodes", "activate", "a", "0", "https://b.example", "--weight", "50"],
       "POST /nodes",
-      { upstream: "a", node: 0, state: "active", weight: 50 },
-      "a, node 0: active, weight 50; on 3 of 3 replicas\n",
+      { upstream: "a", node: 0, url: "https://b.example", state: "active", weight: 50 },
+      "a, node 0 (https://b.example): active, weight 50; on 3 of 3 replicas\n",
       { ...NODE, node: 0, state: "active", weight: 50, reason: null, until: null },
     ],
     [

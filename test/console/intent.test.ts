@@ -11,20 +11,15 @@ const ANSWERS: Answers = {
 const NODE = { upstream: "a", node: 1, url: "https://b.example" };
 
 test.each<[Intent, Partial<Answers>, string, object]>([
-  [{ kind: "cordon", ...NODE }, {}, "nodes", { upstream: "a", node: 1, state: "cordoned", for: "30m", reason: "disk" }],
+  [{ kind: "cordon", ...NODE }, {}, "nodes", { ...NODE, state: "cordoned", for: "30m", reason: "disk" }],
   [
     { kind: "cordon", ...NODE },
     { force: true, lasts: "", reason: " " },
     "nodes",
-    { upstream: "a", node: 1, state: "cordoned", force: true },
+    { ...NODE, state: "cordoned", force: true },
   ],
-  [{ kind: "activate", ...NODE }, {}, "nodes", { upstream: "a", node: 1, state: "active" }],
-  [
-    { kind: "weigh", ...NODE },
-    {},
-    "nodes",
-    { upstream: "a", node: 1, state: "active", weight: 10, for: "30m", reason: "disk" },
-  ],
+  [{ kind: "activate", ...NODE }, {}, "nodes", { ...NODE, state: "active" }],
+  [{ kind: "weigh", ...NODE }, {}, "nodes", { ...NODE, state: "active", weight: 10, for: "30m", reason: "disk" }],
   [
     { kind: "cache-only", upstream: "a" },
     { lasts: "" },

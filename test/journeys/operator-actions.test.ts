@@ -112,6 +112,20 @@ describe("an operator", () => {
     ]);
   });
 
+  // Nodes were named by their place alone: after a reload another one was hit, and nothing said so.
+  test("acts on the node that was seen, and on no other that has its place by now", async () => {
+    const gateway = await startWell();
+    const urls = gateway.registries.map(({ url }) => url);
+    const cordon = (url: string) => post(gateway, "/nodes", { upstream: "amulet", node: 1, url, state: "cordoned" });
+    const moved = await cordon(urls[0]!);
+    expect([moved.status, moved.headers["registry-gateway-error"]]).toEqual([409, "node_moved"]);
+    expect(errorOf(moved)).toContain(`node 1 of upstream "amulet" is ${urls[1]!} now`);
+    expect(await read(gateway.operations, "/status")).toMatchObject({ inForce: [] });
+    expect(jsonOf(await cordon(urls[1]!))).toMatchObject({ action: { node: 1, url: urls[1] } });
+    // A log goes to more people than the configuration does.
+    expect(gateway.lines.find(({ msg }) => msg === "operator action")).not.toHaveProperty("url");
+  });
+
   test("cannot cordon the last node but by force", async () => {
     const gateway = await startWell();
     expect((await post(gateway, "/nodes", { upstream: "amulet", node: 1, state: "cordoned" })).status).toBe(200);
