@@ -8,6 +8,7 @@ import { RECORDING_RULES } from "../../src/operations/conditions/recording.ts";
 import { RUNBOOKS, expressionOf, renderPrometheusRule, renderRules, renderRunbooks } from "../../tools/alerts.ts";
 import { ALERT_CASES } from "../support/alert-cases.ts";
 import { metricOf } from "../support/exposition.ts";
+import { type Labels, pagesOf } from "../support/inhibitions.ts";
 import { dashboardQueries } from "../support/queries.ts";
 
 const CONFIG = join(import.meta.dirname, "../../config");
@@ -85,6 +86,27 @@ test("a runbook names a panel only of the dashboard that has it", () => {
     const isThere = PANELS[dashboard]!.some((title) => title.startsWith(panel) || panel.startsWith(title));
     expect(isThere, `${alert}: ${dashboard}, ${panel}`).toBe(true);
   }
+});
+
+/** The labels with which an alert is sent. */
+function labelsOf(alert: string, upstream: string): Labels {
+  return { alertname: alert, job: "gateway", upstream, ...rules.find((rule) => rule.alert === alert)!.labels };
+}
+
+// Days on end it kept back the page about an outage: nothing had to follow from it.
+test.each(["RegistryGatewayCertificateEnds", "RegistryGatewayNodeAdminMismatch"])(
+  "%s keeps back no page about calls or answers that fail",
+  (alert) => {
+    const failing = ["RegistryGatewayCallsFail", "RegistryGatewayErrorBudgetBurnsFast"];
+    for (const each of failing) {
+      expect(pagesOf([labelsOf(alert, "amulet"), labelsOf(each, "amulet")])).toContain(each);
+    }
+  },
+);
+
+test("a registry that is out keeps back the pages that follow from it", () => {
+  const all = ["RegistryGatewayAdminMismatch", "RegistryGatewayCallsFail", "RegistryGatewayErrorBudgetBurnsFast"];
+  expect(pagesOf(all.map((alert) => labelsOf(alert, "amulet")))).toEqual(["RegistryGatewayAdminMismatch"]);
 });
 
 describe("every alert", () => {

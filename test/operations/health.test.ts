@@ -136,6 +136,9 @@ const SCENES: Readonly<Record<string, Scene | ((metrics: Metrics) => void)>> = {
   RegistryGatewayAdminMismatch: {
     upstreams: [upstream("a", { state: "wrong-admin", nodes: [{ ...NODE, state: "wrong-admin" }] })],
   },
+  RegistryGatewayNodeAdminMismatch: {
+    upstreams: [upstream("a", { state: "degraded", nodes: [NODE, { ...NODE, state: "wrong-admin" }] })],
+  },
   RegistryGatewayAdminContested: { upstreams: [upstream("a", { state: "disabled", isContested: true })] },
   RegistryGatewayAgreementMissing: {
     upstreams: [upstream("a", { agreement: { needed: 2, agreeing: 1, isReached: false } })],

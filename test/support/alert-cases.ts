@@ -52,11 +52,14 @@ function nodes(up: string, breaker: string): InputSeries[] {
   return [series("upstreamNodes", { ...AMULET, state: "up" }, up), series("breakerState", AMULET, breaker)];
 }
 
-function wrongAdmin(wrong: string, disabled: string, contested = "0x10"): InputSeries[] {
+/** One node of another registry, and the state that its upstream has for that. */
+function wrongAdmin(state: "degraded" | "wrong-admin" | "disabled", contested = "0x10"): InputSeries[] {
   return [
     series("adminContested", AMULET, contested),
-    series("upstreamNodes", { ...AMULET, state: "wrong-admin" }, wrong),
-    series("upstreamState", { ...AMULET, state: "disabled" }, disabled),
+    series("upstreamNodes", { ...AMULET, state: "wrong-admin" }, "1x10"),
+    ...(["degraded", "wrong-admin", "disabled"] as const).map((each) =>
+      series("upstreamState", { ...AMULET, state: each }, each === state ? "1x10" : "0x10"),
+    ),
   ];
 }
 
@@ -105,9 +108,16 @@ export const ALERT_CASES: readonly AlertCase[] = [
   {
     alert: "RegistryGatewayAdminMismatch",
     at: "1m",
-    fires: wrongAdmin("1x10", "0x10"),
+    fires: wrongAdmin("wrong-admin"),
     // A contested admin has an alert of its own.
-    silent: wrongAdmin("0x10", "1x10", "1x10"),
+    silent: wrongAdmin("disabled", "1x10"),
+  },
+  {
+    alert: "RegistryGatewayNodeAdminMismatch",
+    at: "1m",
+    fires: wrongAdmin("degraded"),
+    // All that it has: the registry is out, and that has an alert of its own.
+    silent: wrongAdmin("wrong-admin"),
   },
   {
     alert: "RegistryGatewayAdminContested",

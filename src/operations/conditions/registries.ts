@@ -1,5 +1,6 @@
 import { CALL_KIND } from "../../observe/metrics/labels.ts";
 import { aggregate, sum } from "../../observe/metrics/promql.ts";
+import type { UpstreamStatus } from "../../upstream/status.ts";
 import { sayCount, sayDuration } from "../../words/quantity.ts";
 import { because, type Condition } from "./condition.ts";
 import { failedCalls, isDown, lastErrorOf, nearlyAllFailed, sayDown } from "./calls.ts";
@@ -16,35 +17,62 @@ import {
   UPSTREAM_KIND,
 } from "./recording.ts";
 
+/** 1 where no node is used, for they name another admin than configured or contradict each other. */
+const NOT_ITSELF = aggregate("max", UPSTREAM, q.series("upstreamState", { state: ["wrong-admin", "disabled"] }));
+
+const ODD_NODE = {
+  look: 'GET /status on the operations listener: lastError names both admins. The log: "node names another admin".',
+  act: "Ask the registry's operator whether the URL or the admin changed; never set the new admin unasked. Then correct urls or admin and reload.",
+};
+
+function oddNodes(nodes: UpstreamStatus["nodes"]): UpstreamStatus["nodes"] {
+  return nodes.filter(({ state }) => state === "wrong-admin");
+}
+
 /** What may be wrong with a registry, its nodes, or the way to them; from the most to the least urgent. */
 export const REGISTRY_CONDITIONS: readonly Condition[] = [
   {
     alert: "RegistryGatewayAdminMismatch",
     severity: "page",
-    subject: "node",
+    subject: "registry",
     isCause: true,
-    conditions: above0(
-      `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} + ${aggregate("max", UPSTREAM, q.series("upstreamState", { state: "disabled" }))} - ${aggregate("max", UPSTREAM, q.series("adminContested"))}`,
-    ),
+    conditions: above0(`${NOT_ITSELF} - ${aggregate("max", UPSTREAM, q.series("adminContested"))}`),
     for: "0m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, state, isContested, nodes, lastError }) => {
-        const odd = nodes.filter((node) => node.state === "wrong-admin");
         const isContradicted = state === "disabled" && !isContested && lastError !== undefined;
-        if (odd.length === 0 && !isContradicted) return [];
-        const what = isContradicted
-          ? "is disabled"
-          : state === "wrong-admin"
-            ? "serves another registry than configured"
-            : `has ${sayCount(odd.length, "node")} of another registry`;
-        return [{ upstream: name, text: `${name} ${what}${because(odd[0]?.lastError ?? lastError)}` }];
+        if (state !== "wrong-admin" && !isContradicted) return [];
+        const what = isContradicted ? "is disabled" : "serves another registry than configured";
+        return [{ upstream: name, text: `${name} ${what}${because(oddNodes(nodes)[0]?.lastError ?? lastError)}` }];
       }),
-    summary: "{{ $labels.upstream }}: a node serves another registry than configured, or nodes contradict each other",
+    summary: "{{ $labels.upstream }}: it serves another registry than configured, or its nodes contradict each other",
     runbook: {
-      means:
-        "The node gets no requests, so nothing is misrouted. If it is the only one, or agreement.admin needs it, the registry is out.",
-      look: 'GET /status on the operations listener: lastError names both admins. The log: "node names another admin".',
-      act: "Ask the registry's operator whether the URL or the admin changed; never set the new admin unasked. Then correct urls or admin and reload.",
+      means: "None of its nodes gets requests, so nothing is misrouted, and the registry is out.",
+      look: ODD_NODE.look,
+      act: ODD_NODE.act,
+    },
+  },
+  {
+    alert: "RegistryGatewayNodeAdminMismatch",
+    severity: "warning",
+    subject: "node",
+    isCause: true,
+    conditions: above0(
+      `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} * (${NOT_ITSELF} < bool 1)`,
+    ),
+    for: "0m",
+    find: ({ upstreams }) =>
+      upstreams.flatMap(({ name, state, nodes, lastError }) => {
+        const odd = oddNodes(nodes);
+        if (odd.length === 0 || state === "wrong-admin" || state === "disabled") return [];
+        const text = `${name} has ${sayCount(odd.length, "node")} of another registry${because(odd[0]!.lastError ?? lastError)}`;
+        return [{ upstream: name, text }];
+      }),
+    summary: "{{ $labels.upstream }}: {{ $value | humanize }} of its nodes serve another registry than configured",
+    runbook: {
+      means: "The node gets no requests, so nothing is misrouted; the others take its calls.",
+      look: ODD_NODE.look,
+      act: ODD_NODE.act,
     },
   },
   {
@@ -96,7 +124,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       means:
         "agreement.admin asks for more nodes than name the same admin, so none of them gets a request. Metadata is served from the cache until staleIfError ends. A node's word counts while it is away: nodes were away since the start of a replica, or name another admin.",
       look: "GET /status on the operations listener: agreement, and of each node the admin that it named and its last error.",
-      act: "Nodes away: bring them back, or correct urls. Nodes that name another admin: as RegistryGatewayAdminMismatch. Do not lower agreement.admin to make this go away while nodes contradict each other.",
+      act: "Nodes away: bring them back, or correct urls. Nodes that name another admin: as RegistryGatewayNodeAdminMismatch. Do not lower agreement.admin to make this go away while nodes contradict each other.",
     },
   },
   {

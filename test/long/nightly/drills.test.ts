@@ -2,12 +2,12 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parse } from "yaml";
 import { CONDITIONS } from "../../../src/operations/conditions/conditions.ts";
 import type { Health } from "../../../src/operations/conditions/health.ts";
 import { type Drill, DRILLS } from "../../drill/drills.ts";
 import { runDrill } from "../../drill/run.ts";
 import type { Place } from "../../drill/scene.ts";
+import { type Labels, pagesOf } from "../../support/inhibitions.ts";
 import { useConsoleScene } from "../../support/console-scene.ts";
 import { ROOT } from "../../support/installed-package.ts";
 import { dashboardQueries } from "../../support/queries.ts";
@@ -16,28 +16,6 @@ import { dashboardQueries } from "../../support/queries.ts";
 const TIMEOUT = 1_000_000;
 
 const MAIN = join(import.meta.dirname, "../../drill/main.ts");
-
-type Labels = Readonly<Record<string, string>>;
-
-interface Inhibition {
-  readonly source_matchers: readonly string[];
-  readonly target_matchers: readonly string[];
-  readonly equal: readonly string[];
-}
-
-const { inhibit_rules: INHIBITIONS } = parse(
-  readFileSync(join(ROOT, "config/prometheus/alertmanager.yaml"), "utf8"),
-) as { inhibit_rules: readonly Inhibition[] };
-
-/** Whether the labels are as matchers of Alertmanager say: `name="value"`, `!=`, `=~`. */
-function isMatched(labels: Labels, matchers: readonly string[]): boolean {
-  return matchers.every((matcher) => {
-    const [, name, operator, value] = /^(\w+)(=~|!=|=)"(.*)"$/.exec(matcher)!;
-    const label = labels[name!] ?? "";
-    if (operator === "=~") return new RegExp(`^(?:${value})$`).test(label);
-    return (label === value) === (operator === "=");
-  });
-}
 
 /** The alerts of what a gateway finds, and those that only Prometheus would find and may follow from it. */
 function alertsOf({ findings }: Health): readonly Labels[] {
@@ -50,17 +28,6 @@ function alertsOf({ findings }: Health): readonly Labels[] {
     const upstreams = new Set(found.map(({ upstream }) => upstream));
     return [...upstreams].map((upstream) => Object.assign(upstream === null ? {} : { upstream }, labels));
   });
-}
-
-/** The names of those that page somebody, once Alertmanager held back what follows from others. */
-function pagesOf(alerts: readonly Labels[]): readonly string[] {
-  const isHeldBack = (target: Labels) =>
-    INHIBITIONS.some(({ source_matchers, target_matchers, equal }) => {
-      if (!isMatched(target, target_matchers)) return false;
-      const isSource = (source: Labels) => source !== target && isMatched(source, source_matchers);
-      return alerts.some((source) => isSource(source) && equal.every((name) => source[name] === target[name]));
-    });
-  return alerts.filter((each) => each.severity === "page" && !isHeldBack(each)).map(({ alertname }) => alertname!);
 }
 
 test("there is a drill for each of twenty faults", () => {
