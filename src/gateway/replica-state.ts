@@ -26,6 +26,10 @@ export interface ReplicaSources {
 /** How often requests are counted: adding them up costs more, the more upstreams there are. */
 const COUNT_EVERY: Duration = 5_000;
 
+interface PrintedConfig extends Record<string, unknown> {
+  readonly discovery?: { pinFile?: string };
+}
+
 /** What this replica says to the others of itself. */
 export class ReplicaStateSource {
   private readonly sources: ReplicaSources;
@@ -85,15 +89,12 @@ export class ReplicaStateSource {
     this.requests = requests;
   }
 
-  /** Replicas on one machine have listeners of their own. */
+  /** Replicas on one machine have listeners and a pin file of their own. */
   private configurationDigest(): string {
     const config = this.sources.config();
     if (this.configuration?.of !== config) {
-      const {
-        listen: _,
-        operations: __,
-        ...others
-      } = reportConfig(config, undefined).config as Record<string, unknown>;
+      const { listen: _, operations: __, ...others } = reportConfig(config, undefined).config as PrintedConfig;
+      delete others.discovery?.pinFile;
       this.configuration = { of: config, digest: digestOf(JSON.stringify(others)) };
     }
     return this.configuration.digest;
