@@ -3,8 +3,15 @@ import type { Difference } from "./agreement.ts";
 import type { BreakerState } from "../limits/circuit-breaker.ts";
 
 /** `unproved`: its admin is not known yet, or not named by as many nodes as `agreement.admin` asks for; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
-export const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;
+const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;
 export type NodeState = (typeof NODE_STATES)[number];
+
+/** As nodes are counted: one that is out and that an operator cordoned for it is in a state of its own. */
+export const COUNTED_STATES = [...NODE_STATES, "cordoned"] as const;
+
+export function countedState({ state, cordoned }: NodeStatus): (typeof COUNTED_STATES)[number] {
+  return cordoned && state !== "up" ? "cordoned" : state;
+}
 
 export const UPSTREAM_MODES = ["normal", "cache-only"] as const;
 export type UpstreamMode = (typeof UPSTREAM_MODES)[number];

@@ -112,6 +112,22 @@ describe("an operator", () => {
     ]);
   });
 
+  // It counted as ejected, and the alert whose runbook says to cordon it went on.
+  test("cordons a node that is out, which is counted as cordoned then", async () => {
+    const [registry, other] = [await startRegistry(), await startRegistry({ admin: `odd::1220${"c3".repeat(32)}` })];
+    const gateway = await startGateway({
+      upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url, other.url] }],
+    });
+    const counted = async () => {
+      const { text } = await send(gateway.operations, { path: "/metrics" });
+      const lines = text.matchAll(/^registry_gateway_upstream_nodes\{.*state="([a-z-]+)"\} 1$/gm);
+      return [...lines].map(([, state]) => state!);
+    };
+    await expect.poll(counted).toEqual(["up", "wrong-admin"]);
+    expect((await post(gateway, "/nodes", { upstream: "amulet", node: 1, state: "cordoned" })).status).toBe(200);
+    expect(await counted()).toEqual(["up", "cordoned"]);
+  });
+
   // Nodes were named by their place alone: after a reload another one was hit, and nothing said so.
   test("acts on the node that was seen, and on no other that has its place by now", async () => {
     const gateway = await startWell();

@@ -289,6 +289,23 @@ test("a registry that hangs is down since its breaker opened, also while the bre
   expect((await gateway.look()).severity).toBe("page");
 });
 
+// Each was said for ever, to whom had done what the runbook says.
+test.each<[string, Partial<Upstream>, string]>([
+  [
+    "a node that is out and that an operator cordoned",
+    { state: "degraded", nodes: [NODE, { ...NODE, state: "ejected", cordoned: true }] },
+    "RegistryGatewayNodeDown",
+  ],
+  [
+    "a registry that is down and that an operator put into cache-only mode",
+    { state: "failing", breaker: "open", mode: "cache-only" },
+    "RegistryGatewayAllNodesDown",
+  ],
+])("%s is no alarm", async (_what, change, alert) => {
+  const { findings } = await new Gateway({ upstreams: [upstream("a", change)] }).lookLater();
+  expect(findings.map(({ id }) => id)).not.toContain(alert);
+});
+
 test("a registry whose last node an operator cordoned on purpose is not said to be well", async () => {
   const { severity, sentence } = await new Gateway({
     upstreams: [upstream("a", { nodes: [{ ...NODE, cordoned: true }] }), upstream("b")],

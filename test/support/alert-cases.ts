@@ -48,8 +48,24 @@ function made(kind: "metadata" | "other", outcomes: Record<string, string>): Inp
 
 const AMULET = { upstream: "amulet" };
 
-function nodes(up: string, breaker: string): InputSeries[] {
-  return [series("upstreamNodes", { ...AMULET, state: "up" }, up), series("breakerState", AMULET, breaker)];
+/** How a registry is that an alert may be about; what it is besides is said for a silent one. */
+interface Nodes {
+  readonly upstream: string;
+  readonly up: string;
+  readonly breaker: string;
+  readonly state?: "wrong-admin" | "disabled";
+  readonly mode?: "cache-only";
+}
+
+function nodes({ upstream, up, breaker, state, mode }: Nodes): InputSeries[] {
+  return [
+    series("upstreamNodes", { upstream, state: "up" }, up),
+    series("breakerState", { upstream }, breaker),
+    ...["wrong-admin", "disabled"].map((each) =>
+      series("upstreamState", { upstream, state: each }, each === state ? "1x20" : "0x20"),
+    ),
+    series("upstreamMode", { upstream, mode: "cache-only" }, mode === undefined ? "0x20" : "1x20"),
+  ];
 }
 
 /** One node of another registry, and the state that its upstream has for that. */
@@ -135,8 +151,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
   {
     alert: "RegistryGatewayAllNodesDown",
     at: "10m",
-    fires: nodes("2x20", "2x20"),
-    silent: nodes("1x20", "0x20"),
+    fires: nodes({ upstream: "amulet", up: "2x20", breaker: "2x20" }),
+    silent: [
+      ...nodes({ upstream: "amulet", up: "1x20", breaker: "0x20" }),
+      ...nodes({ upstream: "liar", up: "0x20", breaker: "0x20", state: "wrong-admin" }),
+      ...nodes({ upstream: "spared", up: "0x20", breaker: "2x20", mode: "cache-only" }),
+    ],
   },
   {
     // Three POSTs in eight minutes, and all fail; beside them metadata is well.

@@ -7,7 +7,8 @@ import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/operations.t
 import type { BreakerState } from "../../limits/circuit-breaker.ts";
 import {
   type AgreementStatus,
-  NODE_STATES,
+  COUNTED_STATES,
+  countedState,
   UPSTREAM_MODES,
   UPSTREAM_STATES,
   type UpstreamStatus,
@@ -110,8 +111,8 @@ const NOTHING_TO_AGREE: AgreementStatus = { needed: 1, agreeing: 1, isReached: t
 function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: UpstreamStatus): void {
   const upstream = status.name;
   for (const state of UPSTREAM_STATES) metrics.upstreamState.set({ upstream, state }, status.state === state ? 1 : 0);
-  for (const state of NODE_STATES) {
-    metrics.upstreamNodes.set({ upstream, state }, status.nodes.filter((node) => node.state === state).length);
+  for (const state of COUNTED_STATES) {
+    metrics.upstreamNodes.set({ upstream, state }, status.nodes.filter((node) => countedState(node) === state).length);
   }
   for (const mode of UPSTREAM_MODES) metrics.upstreamMode.set({ upstream, mode }, status.mode === mode ? 1 : 0);
   for (const [place, { cordoned }] of status.nodes.entries()) {

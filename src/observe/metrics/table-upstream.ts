@@ -1,7 +1,7 @@
 import { CALL_OUTCOMES, ATTEMPT_OUTCOMES, HEDGE_RESULTS, REFUSALS, CREDENTIAL_KEYS } from "../../upstream/observer.ts";
 import { AGREEMENT_OUTCOMES } from "../../upstream/agreement.ts";
 import { FAILURE_REASONS } from "../../upstream/failure.ts";
-import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
+import { COUNTED_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
 import { OPERATIONS } from "../../spec/operations.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, CALL_KIND, CHECK_OUTCOME, NODE_PLACE } from "./labels.ts";
@@ -16,8 +16,8 @@ export const UPSTREAM = {
   }),
   upstreamNodes: gauge("upstream_nodes", {
     resetBy: "reading",
-    help: "Nodes of the upstream in each state.",
-    labels: { upstream: ALIAS, state: NODE_STATES },
+    help: "Nodes of the upstream in each state; cordoned: by an operator, and not up.",
+    labels: { upstream: ALIAS, state: COUNTED_STATES },
     aggregation: "max",
     panel: { title: "Nodes by state", unit: "count", by: ["upstream", "state"] },
   }),

@@ -30,10 +30,10 @@ export function nearlyAllFailed(facts: Facts, kind: CallKind, what: string): rea
 
 /**
  * No node takes requests, as the alert has it: one call that a half-open breaker lets through for a try is none. What is
- * disabled, or serves another registry, is said by conditions of its own.
+ * disabled, serves another registry or is in cache-only mode is said by conditions and remarks of its own.
  */
-export function isDown({ state, breaker, nodes }: UpstreamStatus): boolean {
-  if (state === "disabled" || state === "wrong-admin") return false;
+export function isDown({ state, mode, breaker, nodes }: UpstreamStatus): boolean {
+  if (state === "disabled" || state === "wrong-admin" || mode === "cache-only") return false;
   return breaker !== "closed" || nodes.every((node) => node.state !== "up");
 }
 

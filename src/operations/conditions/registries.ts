@@ -1,6 +1,6 @@
 import { CALL_KIND } from "../../observe/metrics/labels.ts";
 import { aggregate, sum } from "../../observe/metrics/promql.ts";
-import type { UpstreamStatus } from "../../upstream/status.ts";
+import { countedState, type UpstreamStatus } from "../../upstream/status.ts";
 import { sayCount, sayDuration } from "../../words/quantity.ts";
 import { because, type Condition } from "./condition.ts";
 import { failedCalls, isDown, lastErrorOf, nearlyAllFailed, sayDown } from "./calls.ts";
@@ -26,7 +26,7 @@ const ODD_NODE = {
 };
 
 function oddNodes(nodes: UpstreamStatus["nodes"]): UpstreamStatus["nodes"] {
-  return nodes.filter(({ state }) => state === "wrong-admin");
+  return nodes.filter((node) => countedState(node) === "wrong-admin");
 }
 
 /** What may be wrong with a registry, its nodes, or the way to them; from the most to the least urgent. */
@@ -134,7 +134,8 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     isCause: true,
     conditions: [
       {
-        value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "up" }))} * (${aggregate("max", UPSTREAM, q.series("breakerState"))} < bool 1)`,
+        // Another alert says whose registry it is, and an operator has nothing asked of it on purpose.
+        value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "up" }))} * (${aggregate("max", UPSTREAM, q.series("breakerState"))} < bool 1) + ${NOT_ITSELF} + ${aggregate("max", UPSTREAM, q.series("upstreamMode", { mode: "cache-only" }))}`,
         is: "==",
         bound: 0,
       },
@@ -189,9 +190,10 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     for: "10m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, state, nodes, lastError }) => {
-        const down = nodes.filter((node) => node.state === "ejected" || node.state === "unproved");
-        const isSome = state !== "disabled" && down.length > 0 && down.length < nodes.length;
-        const text = `${name} has ${nodes.length - down.length} of ${nodes.length} nodes up${because(down[0]?.lastError ?? lastError)}`;
+        const down = nodes.filter((node) => ["ejected", "unproved"].includes(countedState(node)));
+        const up = nodes.filter((node) => node.state === "up").length;
+        const isSome = state !== "disabled" && down.length > 0 && up > 0;
+        const text = `${name} has ${up} of ${nodes.length} nodes up${because(down[0]?.lastError ?? lastError)}`;
         return isSome ? [{ upstream: name, text }] : [];
       }),
     summary: "{{ $labels.upstream }}: {{ $value | humanize }} of its nodes have been out for ten minutes",
