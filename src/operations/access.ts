@@ -76,8 +76,8 @@ export function checkAccess(
     throw new GatewayError("forbidden", "this listener does nothing for web pages of another origin");
   }
   if (kind === "page") return NO_CREDENTIAL;
-  const isBearer = headers.authorization !== undefined;
-  if (headers.cookie !== undefined && !isBearer && headers[CONSOLE_FIELD] !== "1") {
+  const token = bearerOf(headers);
+  if (headers.cookie !== undefined && token === undefined && headers[CONSOLE_FIELD] !== "1") {
     throw new GatewayError(
       "forbidden",
       "a cookie is taken from the console alone, which sends X-Registry-Gateway-Console: 1 with it: open /console/, or " +
@@ -91,12 +91,16 @@ export function checkAccess(
     );
   }
   if (kind === "session" || !operators.isTokenNeeded) return NO_CREDENTIAL;
-  const signedIn = isBearer ? undefined : session();
+  const signedIn = token === undefined ? session() : undefined;
   if (signedIn !== undefined) return { shown: "console session", identity: signedIn };
-  const [, token] = /^Bearer (.+)$/.exec(headers.authorization ?? "") ?? [];
   const identity = token === undefined ? undefined : operators.find(token);
   if (identity !== undefined) return { shown: "operations token", identity };
   throw new GatewayError("unauthenticated", "this needs the operations token as bearer, or a session of the console");
+}
+
+/** The token that a request shows. Credentials of another scheme are for a proxy in front (RFC 9110 §11.1). */
+function bearerOf({ authorization = "" }: IncomingHttpHeaders): string | undefined {
+  return /^Bearer +(.+)$/i.exec(authorization)?.[1];
 }
 
 /** @throws GatewayError 403 where the listener is only to show, or the operator may only read */

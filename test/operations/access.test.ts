@@ -44,6 +44,7 @@ describe("an operations listener that other machines can reach", () => {
       expect(await statusOf(base, "/purge", given, "POST")).toBe(401);
     }
     expect(await statusOf(base, "/status", "Bearer secret")).toBe(200);
+    expect(await statusOf(base, "/status", "bearer secret")).toBe(200);
     expect(await statusOf(base, "/purge", "Bearer secret", "POST")).toBe(200);
     expect(await statusOf(base, "/nothing", "Bearer secret")).toBe(404);
   });
@@ -84,6 +85,7 @@ describe("an operations listener on loopback", () => {
     for (const path of GUARDED) expect(await statusOf(base, path)).toBe(401);
     expect(await statusOf(base, "/purge", undefined, "POST")).toBe(401);
     expect(await statusOf(base, "/status", "Bearer secret")).toBe(200);
+    expect(await statusOf(base, "/status", "bearer secret")).toBe(200);
     expect(await statusOf(base, "/purge", "Bearer secret", "POST")).toBe(200);
   });
 });

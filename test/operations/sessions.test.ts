@@ -104,6 +104,16 @@ describe("a session of the console", () => {
     expect(await statusWith(base, { cookie: `a=b; ${cookie}; c=d`, ...CONSOLE })).toBe(200);
   });
 
+  // A browser sends that with every request: all but the sign-in were 401.
+  test("counts behind a proxy that asks for Basic credentials of its own", async () => {
+    const base = await start({ token: "secret" });
+    const cookie = await cookieOf(base);
+    const authorization = "Basic b3BzOnNlY3JldA==";
+    expect(await statusWith(base, { ...CONSOLE, cookie, authorization })).toBe(200);
+    // They are no leave to do without the console's own field.
+    expect(await statusWith(base, { cookie, authorization })).toBe(403);
+  });
+
   test("does what the token does, and the audit says so", async () => {
     const base = await start({ token: "secret" });
     const headers = { ...CONSOLE, cookie: await cookieOf(base) };
