@@ -13,6 +13,7 @@ import {
   findUrlPathFault,
   normaliseNodeUrl,
   redactPath,
+  redactQuery,
   redactUrl,
   URL_PATH_PATTERN,
 } from "./urls.ts";
@@ -24,7 +25,7 @@ export interface NotationValues {
   size: Size;
   nodeUrl: NodeUrl;
   endpointUrl: string;
-  /** Of a published list; nothing in it is secret. */
+  /** Of a published list. */
   listUrl: string;
   proxyUrl: string;
   redisUrl: string;
@@ -134,10 +135,10 @@ export const notations: { readonly [Name in NotationName]: Notation<NotationValu
   },
   nodeUrl: textNotation({ pattern: "^https?://", findFault: findNodeUrlFault, parse: normaliseNodeUrl }),
   endpointUrl: textNotation({ pattern: "^https?://", findFault: findEndpointFault, format: redactPath }),
-  listUrl: textNotation({ pattern: "^https?://", findFault: findEndpointFault }),
+  listUrl: textNotation({ pattern: "^https?://", findFault: findEndpointFault, format: redactQuery }),
   proxyUrl: textNotation({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
   redisUrl: textNotation({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
-  jwksUrl: textNotation({ pattern: "^https?://", findFault: findJwksUrlFault }),
+  jwksUrl: textNotation({ pattern: "^https?://", findFault: findJwksUrlFault, format: redactQuery }),
   hostPort: textNotation({
     pattern: HOST_PORT.source,
     findFault: (text) =>

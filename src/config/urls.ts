@@ -156,6 +156,11 @@ export function redactUrl(text: string): string {
   return text.replace(/^([a-z]+:\/\/)[^/?#]*@/i, `$1${user}@`);
 }
 
+/** `text` with its query, in which a token may be, replaced by `***`. */
+export function redactQuery(text: string): string {
+  return text.replace(/\?.*$/s, "?***");
+}
+
 /** What paths of token and trace endpoints are made of; anything else in one may be a key. */
 const PATH_WORDS: ReadonlySet<string> = new Set(
   ["", "api", "auth", "connect", "oauth", "oauth2", "oidc", "openid-connect", "otlp", "protocol", "realms"].concat([

@@ -59,6 +59,8 @@ test("no secret is printed, wherever it comes from", () => {
     `operations: { token: ${secret} }\n`,
     `tracing: { endpoint: "https://o.example/v1/${secret}/traces" }\n`,
     `tracing: { endpoint: "https://o.example/v1/traces?key=${secret}" }\n`,
+    `discovery: { sources: [{ url: "https://l.example/assets.json?token=\${SECRET}" }], pinFile: /pins.json }\n`,
+    `clients: { jwt: [{ issuer: i, audience: a, tier: anonymous, jwksUrl: "https://l.example/keys?token=${secret}" }] }\n`,
     `redis: { url: "redis://user:${secret}@r.example/0" }\n`,
     `redis: { url: "rediss://:${secret}@r.example" }\n`,
     `redis: { url: "redis://${secret}@r.example" }\n`,
