@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { GatewayProcess } from "../../support/gateway-process.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
+import { UTILITY_ADMIN } from "../../support/sample.ts";
 import { Nginx } from "../../support/nginx.ts";
 import { findFreePort } from "../../support/ports.ts";
 import { until } from "../../support/until.ts";
@@ -17,8 +18,9 @@ const ROOT = join(import.meta.dirname, "../../..");
 const TLS = join(ROOT, "test/fixtures/tls");
 const EXAMPLE = readFileSync(join(ROOT, "config/nginx/in-front.conf"), "utf8");
 
-const INFO = "/registry/metadata/v1/info";
-const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
+const AMULET = "/api/token-standard/v0/registrars/amulet/registry";
+const INFO = `${AMULET}/metadata/v1/info`;
+const ACCEPT = `${AMULET}/transfer-instruction/v1/00aa/choice-contexts/accept`;
 
 const registry = useSampleRegistries();
 
@@ -60,9 +62,12 @@ describe("two gateways behind the nginx of the example", () => {
   let start: (port: number) => Promise<GatewayProcess>;
 
   beforeEach(async () => {
-    const amulet = await registry({ latency: 10 });
+    const [amulet, bonds] = [await registry({ latency: 10 }), await registry({ admin: UTILITY_ADMIN })];
     const keys = {
-      upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+      upstreams: [
+        { name: "amulet", admin: amulet.admin, urls: [amulet.url] },
+        { name: "bonds", admin: bonds.admin, urls: [bonds.url] },
+      ],
       shutdown: { grace: "1500ms", timeout: "5s" },
     };
     start = (port) => GatewayProcess.start({ ...keys, listen: { host: "127.0.0.1", port } });
@@ -141,8 +146,17 @@ describe("two gateways behind the nginx of the example", () => {
   });
 
   test("get an id with an encoded slash as one segment", async () => {
-    const { status, body } = await ask("/registry/metadata/v1/instruments/No%2FSuch");
+    const { status, body } = await ask(`${AMULET}/metadata/v1/instruments/No%2FSuch`);
     expect([status, JSON.parse(body)]).toEqual([404, { error: expect.any(String) as string }]);
+  });
+
+  // nginx kept events back: the example had it ignore that the stream is not to be buffered.
+  test("send changes as they happen", async () => {
+    const request = requestHttps(`${url}/catalog/v1/changes`, { ca }).end();
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    const [first] = (await once(response, "data")) as [Buffer];
+    expect(first.toString()).toMatch(/^retry: /);
+    request.destroy();
   });
 
   test("clients get JSON when no gateway can be reached", async () => {
