@@ -59,6 +59,7 @@ export function explainIntent(intent: Intent): Explained {
         title: `Cordon node ${intent.node} of ${intent.upstream}?`,
         effects: [
           `${intent.url} gets no new call, retry or hedge. Calls that run end normally, and it goes on being checked.`,
+          "Another weight of it ends.",
           EVERYWHERE,
         ],
         button: "Cordon",

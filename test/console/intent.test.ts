@@ -70,6 +70,8 @@ test("each says what happens before it is done, with the registry's name", () =>
     expect(title).toMatch(/\ba\b.*\?$/);
     expect(effects.length).toBeGreaterThan(1);
   }
+  // One action is in force for a node: another takes its place.
+  expect(explainIntent(kinds[0]!).effects).toContain("Another weight of it ends.");
   expect(explainIntent(kinds[1]!).effects).toContain("Its cordon ends.");
 });
 
