@@ -3,7 +3,6 @@ import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { EXIT } from "../../src/commands/command-line.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
@@ -33,8 +32,13 @@ test("the unit has its three sections and an order to be stopped in time", () =>
   expect(settings("Install").get("WantedBy")).toBe("multi-user.target");
 });
 
-test("a bad configuration is not tried again and again", () => {
-  expect(settings("Service").get("RestartPreventExitStatus")).toBe(String(EXIT.badConfig));
+// A secret that came a second late after a boot, or five quick failures, ended an instance for good.
+test("whatever ends an instance, it is started again, and not in a hurry", () => {
+  const service = settings("Service");
+  expect(service.get("Restart")).toBe("on-failure");
+  expect(service.has("RestartPreventExitStatus")).toBe(false);
+  expect(Number(service.get("RestartSec"))).toBeGreaterThanOrEqual(5);
+  expect(settings("Unit").get("StartLimitIntervalSec")).toBe("0");
 });
 
 test("the service has no rights, and writes nowhere but into its state", () => {
