@@ -38,7 +38,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     runbook: {
       means: "The other replicas answer its clients. With fewer of them an outage is nearer, and each has more to do.",
       look: "registry-gateway status names it where there is Redis. Prometheus: Status, Targets. The orchestrator's events of the replica; its last log lines and exit code.",
-      act: "Exit code 78: the configuration is bad. Taken away on purpose: it ends by itself within half an hour, or as soon as Prometheus no longer scrapes it.",
+      act: "Exit code 78: the configuration is bad. Taken away on purpose, as by an autoscaler, which Prometheus cannot tell: it ends by itself half an hour after the replica is none of Prometheus's targets any more; status names only one that did not say that it stops.",
     },
   },
   {
