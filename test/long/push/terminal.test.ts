@@ -101,7 +101,16 @@ describe("what a registry says does not reach the operator's terminal as it is:"
     const words = { name: EVIL, admin: EVIL, state: EVIL, mode: EVIL, lastError: `x${EVIL}`, breaker: EVIL };
     const lastDifference = { operation: EVIL, nodes: [[0], [1]], parts: [EVIL], at: EVIL };
     const finding = { severity: EVIL, text: EVIL, since: EVIL };
-    const action = { upstream: EVIL, node: 0, state: "cordoned", weight: null, mode: EVIL, reason: EVIL, until: EVIL };
+    const action = {
+      upstream: EVIL,
+      node: 0,
+      url: EVIL,
+      state: "cordoned",
+      weight: null,
+      mode: EVIL,
+      reason: EVIL,
+      until: EVIL,
+    };
     const url = await startEvil({
       version: EVIL,
       uptimeSeconds: 1,
