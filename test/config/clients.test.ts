@@ -111,7 +111,7 @@ test("what is printed is read as the same again", () => {
 listen: { trustedProxies: ["10.0.0.0/8", "::1"] }
 clients:
   anonymous: false
-  jwt: [{ issuer: i, jwksUrl: "https://login.example/keys?v=1", audience: gateway, tier: wallet }]
+  jwt: [{ issuer: i, jwksUrl: "https://login.example/keys", audience: gateway, tier: wallet }]
   tiers: { wallet: { requests: 5, burst: { requests: 3, per: 5s }, posts: { requests: 2 } } }
 `);
   const { config: again } = parseConfig({ text: printConfig(config), file: "gateway.yaml", env: {} });

@@ -9,10 +9,11 @@ const ALICE = { headers: { authorization: "Bearer alice" } };
 /** Two registries; the first gives every caller instruments of its own, and says so by nothing. */
 async function startPersonal() {
   const registries = await startRegistries({ amulet: {}, bonds: {} });
-  registries.amulet!.script(({ operation, headers }) => {
+  registries.amulet!.script(({ operation, headers, url }) => {
     const [instrument] = instrumentsOf(headers.authorization === undefined ? "ALL" : "ALICE", 1);
     if (operation === "instruments") return { status: 200, body: JSON.stringify({ instruments: [instrument] }) };
-    if (operation === "instrument") return { status: 200, body: JSON.stringify({ ...instrument, id: "X" }) };
+    if (operation === "instrument")
+      return { status: 200, body: JSON.stringify({ ...instrument, id: url.split("/").at(-1) }) };
     return undefined;
   });
   const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({
