@@ -50,7 +50,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "upstream/wire": {
     rooms: ["words", "bodies", "upstream"],
     types: ["config", "sharing"],
-    packages: ["structured-headers", "undici"],
+    packages: ["lru-cache", "structured-headers", "undici"],
   },
   "upstream/credentials": {
     rooms: ["config", "upstream", "limits", "upstream/wire"],

@@ -80,7 +80,7 @@ function warnOfDiscovery({ discovery }: Config): string[] {
   if (discovery === undefined) return [];
   const { defaults, approve, allowPrivate } = discovery;
   return [
-    ...(defaults.auth === undefined && defaults.forwardAuthorization === false
+    ...(defaults.auth === undefined && defaults.forwardAuthorization === false && defaults.tls?.certFile === undefined
       ? []
       : ["discovery.defaults: credentials go to every registry that is found, whatever list names it"]),
     ...(approve === "all"

@@ -9,6 +9,8 @@ export interface Offer {
   /** As published, in normal form, sorted. */
   readonly urls: readonly string[];
   readonly source: string;
+  /** It was read this time; else it is what the source said before. */
+  readonly isRead: boolean;
 }
 
 /** An admin as this process knows it besides its pin. */
@@ -26,7 +28,7 @@ export interface Candidate {
   readonly proved: Set<string>;
   /** When a URL of it was asked last; `-Infinity`: never. */
   asked: Instant;
-  /** Runs in a row in which the offer was the same. */
+  /** Readings in a row in which the offer was the same. */
   steady: number;
 }
 

@@ -34,6 +34,13 @@ export class Candidates {
     const { pins, config } = this.options;
     const written = this.writtenAdmins();
     for (const admin of offers.keys()) if (written.has(admin.toLowerCase())) offers.delete(admin);
+    // Both cases of an id mean the same registry: another spelling of one that is known is a stranger with its name.
+    const spellings = new Map(pins.all().map(({ admin }) => [admin.toLowerCase(), admin]));
+    for (const admin of offers.keys()) {
+      const spelling = spellings.get(admin.toLowerCase()) ?? admin;
+      spellings.set(admin.toLowerCase(), spelling);
+      if (spelling !== admin && pins.get(admin) === undefined) offers.delete(admin);
+    }
     let free = config.max - pins.all().filter(isUsed).length;
     this.surplus = 0;
     for (const admin of offers.keys()) {
@@ -119,7 +126,7 @@ export class Candidates {
     if (!isSame)
       Object.assign(candidate, { since: this.options.time(), proof: undefined, asked: -Infinity, steady: 0 });
     candidate.offer = offer;
-    candidate.steady += 1;
+    if (offer.isRead) candidate.steady += 1;
     return candidate;
   }
 

@@ -2,6 +2,7 @@ import { Agent, request } from "undici";
 import { collect, NotCollected } from "../bodies/collected-body.ts";
 import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
 import { formatSize } from "../units.ts";
+import { lookUp } from "../upstream/wire/host-names.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "../upstream/wire/public-address.ts";
 
 export interface DownloadOptions {
@@ -41,7 +42,7 @@ export async function download(url: string, options: DownloadOptions): Promise<D
   if (signal.aborted) stop();
   const agent = new Agent({
     pipelining: 0,
-    connect: { timeout, ...(allowPrivate ? {} : { lookup: lookUpPublic }) },
+    connect: { timeout, lookup: allowPrivate ? lookUp : lookUpPublic },
     headersTimeout: 0,
     bodyTimeout: 0,
   });

@@ -82,10 +82,12 @@ export class Prober {
 
   private async askNow(url: string): Promise<Verdict> {
     const { clock, files, limits, defaults, allowPrivate } = this.options;
-    const { auth: _, rateLimit: __, ...keys } = defaults;
+    const { auth: _, rateLimit: __, tls, ...keys } = defaults;
     const timeout = Math.min(TIMEOUT, keys.timeout);
     const config = {
       ...keys,
+      // A certificate is a credential, and nobody has proved anything yet.
+      ...(tls?.caFile !== undefined && { tls: { caFile: tls.caFile } }),
       // Each URL is asked for itself.
       agreement: { ...keys.agreement, admin: 1 },
       name: "found",

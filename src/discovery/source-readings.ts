@@ -11,6 +11,8 @@ interface SourceReading {
   /** Wall-clock time. */
   lastRun: number | undefined;
   lastError: string | undefined;
+  /** The last reading was good, whatever is undecided in it. */
+  isRead: boolean;
 }
 
 /** The sources with what each said last: one that cannot be read still says what it said before. */
@@ -27,6 +29,7 @@ export class SourceReadings {
       listing: undefined,
       lastRun: undefined,
       lastError: undefined,
+      isRead: false,
     }));
   }
 
@@ -51,10 +54,10 @@ export class SourceReadings {
   /** What is listed for each admin: by the source that it was found by, if that one still does, else by the first. */
   offers(foundBy: (admin: string) => string | undefined): Map<string, Offer> {
     const offers = new Map<string, Offer>();
-    for (const { source, listing } of this.readings) {
+    for (const { source, listing, isRead } of this.readings) {
       for (const [admin, urls] of listing?.registries ?? []) {
         const isFirst = !offers.has(admin);
-        if (isFirst || foundBy(admin) === source.name) offers.set(admin, { urls, source: source.name });
+        if (isFirst || foundBy(admin) === source.name) offers.set(admin, { urls, source: source.name, isRead });
       }
     }
     return offers;
@@ -72,10 +75,12 @@ export class SourceReadings {
   private async readOne(reading: SourceReading, signal: AbortSignalLike): Promise<void> {
     const { source, listing: before } = reading;
     let fault: string | undefined;
+    reading.isRead = false;
     try {
       const listing = await source.read(signal);
       if (signal.aborted) return;
       reading.listing = withUndecided(listing, before);
+      reading.isRead = true;
       // What is left out of a list for good is no reason to read it again sooner.
       fault = listing.undecided.size === 0 ? undefined : listing.problems[0];
       this.events.sourceShrank(source.name, before?.registries.size ?? 0, reading.listing.registries.size);

@@ -264,6 +264,27 @@ describe("a list", () => {
     expect(used()).toEqual({ [ONE]: [moved.url] });
   });
 
+  test("that was changed once and then cannot be read is not followed, though all changes are approved", async () => {
+    const { registry, list, used, ...scene } = await findOne({ approve: "all" });
+    const moved = await startRegistry({ admin: ONE });
+    list.publish(listOf({ [ONE]: moved.url }));
+    await scene.search.run();
+    list.publish((response) => void response.writeHead(503).end());
+    for (let i = 0; i < 3; i += 1) await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+  });
+
+  test("that writes a known admin in another case lists no new registry", async () => {
+    const { registry, list, used, ...scene } = await findOne();
+    const upper = ONE.replace(/::.*/s, (print) => print.toUpperCase());
+    expect(upper).not.toBe(ONE);
+    const stranger = await startRegistry({ admin: upper });
+    list.publish(listOf({ [ONE]: registry.url, [upper]: stranger.url }));
+    await scene.search.run();
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+  });
+
   test("has nothing used by itself where nothing is approved by itself", async () => {
     const { registry, used, state, ...scene } = await findOne({ approve: "none" });
     expect([used(), state(ONE)]).toEqual([{}, "waiting"]);

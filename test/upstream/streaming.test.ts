@@ -157,13 +157,15 @@ describe("a streamed call", () => {
     expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
   });
 
-  test("whose request grows too large is 413", async () => {
-    const { registry, upstream } = await open();
+  test("whose request grows too large is 413, and says nothing of the node or of what it was shown", async () => {
+    const { registry, upstream, observer } = await open();
+    observer.attempts.length = 0;
     const body = Readable.from(Array.from({ length: 30 }, () => Buffer.alloc(100_000)));
     await expect(upstream.stream(streamedCall({ body }))).rejects.toMatchObject({ status: 413 });
     await expect(upstream.stream(streamedCall({ body: Buffer.alloc(2 ** 20 + 1) }))).rejects.toMatchObject({
       status: 413,
     });
+    expect(observer.attempts.map(({ outcome }) => outcome)).toEqual(["cancelled"]);
     await expect.poll(() => registry.calls.open).toBe(0);
     expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
   });

@@ -100,6 +100,9 @@ class StreamedRun implements StreamListener {
   ended(failure: Failure | undefined, isComplete: boolean): void {
     const attempt = this.attempt!;
     if (attempt.isOver) return;
+    const broken = this.upload?.errored;
+    // The client's body is refused: that says nothing of the node, nor of what it was shown.
+    if (broken instanceof GatewayError) return this.end.reject(broken);
     const isExcused = !isComplete && failure !== undefined && this.isClientBehind;
     const reason = isComplete ? undefined : failure?.error;
     attempt.close(reason);

@@ -87,8 +87,10 @@ export class Connections {
     for (let at = 0; at < this.free.length;) {
       const connection = this.free[at]!;
       if (connection.isOpen && connection.openedAt >= now - CONNECTION_TTL && this.proofs.hold(connection)) {
-        if (connection.room > 0 && !this.isInDoubt(connection, use) && !this.isLast(connection))
+        if (connection.room > 0 && !this.isInDoubt(connection, use) && !this.isLast(connection)) {
+          this.closeRetired();
           return this.use(connection);
+        }
         at += 1;
       } else {
         this.free.splice(at, 1);
@@ -110,18 +112,26 @@ export class Connections {
     try {
       opened = use === "POST" ? await this.askFirst(opening) : undefined;
       opened ??= this.use(await this.openForCall(opening));
+      this.closeRetired();
       return opened;
     } catch (error) {
       const isFinal = opening.aborted || error instanceof ProofFailed || this.isDistrusted;
-      const last = isFinal ? undefined : this.free.find((each) => each.room > 0 && !this.isInDoubt(each, use));
-      if (last === undefined || !this.proofs.hold(last)) throw error;
-      opened = this.use(last);
+      opened = isFinal ? undefined : this.takeAny(use);
+      if (opened === undefined) throw error;
       return opened;
     } finally {
       if (opened === undefined) this.turns.leave(opening);
       else this.turns.follow(opening, opened);
-      this.closeRetired();
     }
+  }
+
+  /** Where none can be opened, as its name does not resolve any more, one that stands by or is old. */
+  private takeAny(use: ConnectionUse): Connection | undefined {
+    const open = [...this.free, ...this.retired].filter((each) => each.isOpen && each.room > 0);
+    const last = open.find((each) => !this.isInDoubt(each, use) && this.proofs.hold(each));
+    const at = last === undefined ? -1 : this.retired.indexOf(last);
+    if (at !== -1) this.free.push(...this.retired.splice(at, 1));
+    return last === undefined ? undefined : this.use(last);
   }
 
   /** Asks the node over a new connection, which is kept. Rejects as {@link open}. */
@@ -301,7 +311,6 @@ export class Connections {
   }
 
   private use(connection: Connection): Connection {
-    this.closeRetired();
     connection.inFlight += 1;
     this.busy.add(connection);
     if (connection instanceof Http1Connection) connection.isUsed = true;

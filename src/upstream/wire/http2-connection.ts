@@ -83,7 +83,7 @@ export class Http2Connection extends Connection {
   }
 
   get room(): number {
-    if (!this.isOpen || this.session.closed || this.cancelPing !== undefined) return 0;
+    if (!this.isOpen || this.session.closed || this.session.destroyed || this.cancelPing !== undefined) return 0;
     const most = Math.min(MOST_STREAMS, this.session.remoteSettings.maxConcurrentStreams ?? MOST_STREAMS);
     return Math.max(0, most - this.inFlight);
   }

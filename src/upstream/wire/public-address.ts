@@ -1,5 +1,6 @@
-import { lookup as resolve, type LookupAddress } from "node:dns";
+import type { LookupAddress } from "node:dns";
 import { BlockList, isIP, type LookupFunction } from "node:net";
+import { lookUp } from "./host-names.ts";
 
 /** Addresses that lead to this machine, its network or nowhere (RFC 6890 and the registries that follow it). */
 const V4 = [
@@ -53,7 +54,8 @@ export function isPrivateHost(hostname: string): boolean {
  * very address that was checked: a name that changes its mind afterwards changes nothing.
  */
 export const lookUpPublic: LookupFunction = (hostname, options, done) => {
-  resolve(hostname, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
+  lookUp(hostname, { ...options, all: true }, (error, found) => {
+    const addresses = found as LookupAddress[];
     if (error !== null) {
       done(error, "");
       return;

@@ -5,6 +5,7 @@ import type { AbortSignalLike, Clock, Duration, Instant } from "../../clock.ts";
 import type { TlsMaterial } from "../../config/tls-files.ts";
 import { GatewayError } from "../../errors.ts";
 import { ConnectionGone, ConnectTimeout, proxyRefused } from "./connection-failure.ts";
+import { lookUp } from "./host-names.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "./public-address.ts";
 
 /** Where connections lead and how. */
@@ -69,14 +70,14 @@ interface Until extends SocketWait {
 interface Place {
   readonly host: string;
   readonly port: number;
-  readonly lookup?: LookupFunction;
+  readonly lookup: LookupFunction;
 }
 
 function placeOf({ hostname, port, protocol }: URL, publicOnly = false): Place {
   return {
     host: hostname.replace(/^\[|\]$/g, ""),
     port: Number(port || (protocol === "https:" ? 443 : 80)),
-    ...(publicOnly && { lookup: lookUpPublic }),
+    lookup: publicOnly ? lookUpPublic : lookUp,
   };
 }
 
