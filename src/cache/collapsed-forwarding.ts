@@ -225,9 +225,10 @@ export class CollapsedForwarding {
     const { clock, fetcher, hitForMiss } = this.options;
     const { resource, headers, stale } = miss;
     const startedAt = clock.now();
-    // Where something can be served, a client does not wait long for a limit: that it is used up counts as a failure.
+    // Where something can be served, nobody waits long for a limit: that it is used up counts as a failure. A client may yet
+    // join what runs in the background.
     const canServe = stale !== undefined && isUsableOnError(stale.entry, startedAt, NOTHING_ASKED);
-    const patience = canServe && !background ? WORTH_WAITING : Infinity;
+    const patience = canServe ? WORTH_WAITING : Infinity;
     const deadline = startedAt + resource.timeout;
     return new SharedFetch<FetchResult>({
       clock,
