@@ -69,11 +69,12 @@ export function judgeResponse(input: ReceivedResponse): JudgedResponse {
   const forbidden = whyNotStorable({ status: fetched.status, directives, policy, explicit, varies, authorized });
   const skipped = forbidden ?? whyNotWorthwhile(input, entry, known);
   const isOwn = fetched.unstorable !== undefined || !isFailure(fetched.status);
+  const isPersonal = authorized || policy.forwardRequestHeaders.length > 0;
   const isPassedOn = policy.ttl === undefined && skipped !== undefined && isOwn;
   return {
     entry,
     skipped,
-    exclusive: isPassedOn || isExclusive(fetched.status, forbidden, directives),
+    exclusive: isPassedOn || isExclusive(fetched.status, forbidden, directives, isPersonal),
     ownFields: withheld.size === 0 ? undefined : fields,
   };
 }

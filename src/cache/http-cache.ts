@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { LRUCache } from "lru-cache";
 import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 import type { Entry, Store } from "../sharing/entries.ts";
 import type { Coordinator, EpochsPort } from "../sharing/ports.ts";
@@ -43,6 +44,8 @@ const LOOK_UP_TIME: Duration = 500;
 /** What was renewed, or could not be, a moment ago, as it may not be kept any more, is not asked for each time it is needed. */
 const RENEW_AGAIN_AFTER: Duration = 5_000;
 
+const MOST_SLOW = 1_000;
+
 /** How long {@link HttpCache.drain} waits. */
 const DRAIN_TIMEOUT: Duration = 5_000;
 
@@ -71,6 +74,8 @@ export class HttpCache {
   private readonly fetches: CollapsedForwarding;
   private readonly responder: Responder;
   private readonly hitForMiss = new HitForMiss();
+  /** Names of what took long to renew when that was last waited for. */
+  private readonly slow = new LRUCache<string, true>({ max: MOST_SLOW });
 
   constructor({ memory, shared, coordinator, clock, random, observer }: HttpCacheOptions) {
     const { epochs, leases } = coordinator;
@@ -151,13 +156,19 @@ export class HttpCache {
 
   /**
    * Asks anew for what is stored for requests without fields and has a fifth of its time left at most, if that was not tried a
-   * moment ago. Resolves when that is over, or takes longer than it is worth to wait.
+   * moment ago. Resolves when that is over, or takes longer than it is worth to wait; a client does not wait a second time for
+   * what took longer. What is out of date as it comes helps nobody, and what cannot be served any more may be long forgotten.
    */
   async renew(resource: Resource, purpose: FetchRequest["purpose"]): Promise<void> {
     const cached = this.tiers.select(resource, {});
     const now = this.clock.now();
     if (cached === undefined || now < cached.ageingAt || now < cached.triedAt + RENEW_AGAIN_AFTER) return;
-    await settledWithin(this.fetches.refresh(resource, {}, cached, purpose), WORTH_WAITING, this.clock);
+    const { receivedAt, freshUntil, usableUntil } = cached.entry;
+    const { name } = resource.key;
+    if (freshUntil <= receivedAt || now >= usableUntil || (purpose === "miss" && this.slow.has(name))) return;
+    const isOver = await settledWithin(this.fetches.refresh(resource, {}, cached, purpose), WORTH_WAITING, this.clock);
+    if (isOver) this.slow.delete(name);
+    else this.slow.set(name, true);
   }
 
   /** See {@link Fetcher.fill}. What was found to be gone since the source was asked for does not come back. */
@@ -192,12 +203,12 @@ export class HttpCache {
   private async derive(search: Search): Promise<void> {
     const { resource, request, asked } = search;
     search.derived = true;
-    const now = this.clock.now();
-    // Time is left to ask for it by itself.
-    const deadline = now + Math.min(WORTH_WAITING, (request.deadline - now) / 2);
+    const deadline = this.clock.now() + WORTH_WAITING;
+    // Time has to be left to ask for it by itself.
+    const mayRenew = asked === NOTHING_ASKED && request.deadline >= deadline + WORTH_WAITING;
     try {
-      const derived = resource.derive!(asked === NOTHING_ASKED ? "miss" : undefined);
-      await waitFor(derived, this.clock, { ...request, deadline });
+      const derived = resource.derive!(mayRenew ? "miss" : undefined);
+      await waitFor(derived, this.clock, { ...request, deadline: Math.min(deadline, request.deadline) });
     } catch (error) {
       if (request.signal?.aborted === true) throw error;
     }

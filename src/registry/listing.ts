@@ -74,7 +74,7 @@ export class Listing {
     if (answer.tier === "upstream") return;
     const source = this.registry.resource(this.admin, metadataAddress(address));
     const entry = await this.registry.cache.stored(source);
-    if (entry?.status === 200) source.stored?.(entry, { ...entry, requestedAt: entry.bornAt });
+    if (entry !== undefined && answer.outcome === "hit") source.unpack(entry);
   }
 
   /** The 400 for a pagination whose position in this listing is gone. */

@@ -117,13 +117,27 @@ export class MetadataResource implements Resource {
 
   /** A stored page distinguishes the tokens it issued from invented ones, and holds its instruments one by one. */
   stored(entry: Entry, fetched: Fetched): void {
+    // Of a large page that was confirmed, and is no longer at hand, the tokens were issued when it was received.
+    if (this.isPage && entry.status === 200) this.withPage(fetched.body, (page) => this.learn(page, entry, fetched));
+  }
+
+  /** A page that another replica fetched, and so learned from, has its instruments here as well. */
+  unpack(entry: Entry): void {
     if (!this.isPage || entry.status !== 200) return;
+    this.withPage(entry.body, (page) =>
+      this.fill(page, 0, { entry, fetched: { ...entry, requestedAt: entry.bornAt } }),
+    );
+  }
+
+  /** At once, where the page is known or small. */
+  private withPage(body: Buffer, use: (page: ListedPage) => void): void {
     const { pages, upstream } = this.registry;
-    const page = pages.read(fetched.body, upstream.name);
-    if (page instanceof Promise) {
-      // A large page that was confirmed, and is no longer at hand: its tokens were issued when it was received.
-      page.then((read) => this.learn(read, entry, fetched)).catch(() => undefined);
-    } else this.learn(page, entry, fetched);
+    const useIt = (page: ListedPage | string): void => {
+      if (typeof page !== "string") use(page);
+    };
+    const page = pages.read(body, upstream.name);
+    if (page instanceof Promise) page.then(useIt).catch(() => undefined);
+    else useIt(page);
   }
 
   /**
@@ -177,9 +191,9 @@ export class MetadataResource implements Resource {
     return this.fillOne(page, at, { ...entry, requestedAt: entry.bornAt }, entry.freshUntil);
   }
 
-  private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {
+  private learn(page: ListedPage, entry: Entry, fetched: Fetched): void {
     // What was purged since teaches nothing.
-    if (typeof page === "string" || !this.isCurrent(this.key, entry)) return;
+    if (!this.isCurrent(this.key, entry)) return;
     const { pages, coordinator, chains } = this.registry;
     // What is stored may be a copy of what was received: it is what comes again when it is confirmed.
     if (entry.body !== page.body) pages.keep(page.over(entry.body));

@@ -97,7 +97,7 @@ export class RegistryMetadata {
    *
    * @param admin the registry's admin as it is known now: entries are kept under it, never under the alias
    */
-  resource(admin: string, address: MetadataAddress, requester: Requester = "client"): Resource {
+  resource(admin: string, address: MetadataAddress, requester: Requester = "client"): MetadataResource {
     const { pageSize } = this.upstream.config;
     const isPage = cachedRecord(address.operation).address === "page";
     const isDefault = isPage && address.pageSize === undefined && pageSize !== undefined;

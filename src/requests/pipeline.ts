@@ -180,7 +180,7 @@ export class Pipeline {
 
 /** Answers a request with an error of the gateway's own. */
 export function refuse(context: RequestContext, error: GatewayError): void {
-  const { request, response } = context;
+  const { response } = context;
   context.error = error;
   if (context.outcome === "bypass") context.outcome = "refused";
   if (isClientGone(error) || response.headersSent || response.destroyed) {
@@ -188,10 +188,7 @@ export function refuse(context: RequestContext, error: GatewayError): void {
     return;
   }
   const answer = errorAnswer(error, context.id);
-  const fields = [...answer.fields, ...cacheStatusOfError(context, error)];
-  // What is left of a body that was not read would be taken for the next request.
-  if (hasUnreadBody(request)) fields.push("connection", "close");
-  reply(context, { ...answer, fields });
+  reply(context, { ...answer, fields: [...answer.fields, ...cacheStatusOfError(context, error)] });
 }
 
 /** The same, where what follows on the connection may be no request. */
@@ -214,7 +211,10 @@ export function reply(context: RequestContext, found: Answer): void {
   const { request, response, services } = context;
   const answer = context.error === undefined ? noteOwnError(context, found) : found;
   context.bytes = answer.body?.length ?? 0;
-  sendAnswer(request, response, answer, commonFieldsOf(context, services.inFlight.isDraining));
+  const common = commonFieldsOf(context, services.inFlight.isDraining);
+  // What is left of a body that was not read would be taken for the next request.
+  if (hasUnreadBody(request)) common.push("connection", "close");
+  sendAnswer(request, response, answer, common);
 }
 
 /** A registry's error in our words has its code in the log and the metrics, too. */

@@ -86,21 +86,23 @@ test.each([
   "a failure that says %s is for the client that asked where it is about that one: %j",
   (value, input, reason) => {
     expect(why(value, {}, { status: 429, ...input })).toBe(reason);
-    expect(isExclusive(429, reason, responseDirectives(parseDirectives([value])))).toBe(true);
+    expect(isExclusive(429, reason, responseDirectives(parseDirectives([value])), true)).toBe(true);
   },
 );
 
 test("an answer nobody else may get is told from one that is merely not stored", () => {
   for (const reason of ["no-store", "private", "vary", "authorization"] as const) {
-    expect(isExclusive(200, reason, undefined)).toBe(true);
+    expect(isExclusive(200, reason, undefined, false)).toBe(true);
   }
   for (const reason of ["status", "ttl", "useless", "unstorable", undefined] as const) {
-    expect(isExclusive(200, reason, undefined)).toBe(false);
+    expect(isExclusive(200, reason, undefined, false)).toBe(false);
   }
   // RFC 9111 §5.2.2.4: not for any other request without asking again.
-  expect(isExclusive(200, undefined, responseDirectives(parseDirectives(["no-cache"])))).toBe(true);
-  expect(isExclusive(200, undefined, responseDirectives(parseDirectives(['no-cache="a"'])))).toBe(false);
+  expect(isExclusive(200, undefined, responseDirectives(parseDirectives(["no-cache"])), false)).toBe(true);
+  expect(isExclusive(200, undefined, responseDirectives(parseDirectives(['no-cache="a"'])), false)).toBe(false);
   // Whoever waits for a failing upstream does not ask it again because its error says no-store.
-  expect(isExclusive(503, "no-store", undefined)).toBe(false);
-  expect(isExclusive(503, "private", undefined)).toBe(true);
+  expect(isExclusive(503, "no-store", undefined, true)).toBe(false);
+  expect(isExclusive(503, "private", undefined, true)).toBe(true);
+  // Nor because a page of some CDN says private, which knows nothing of a client.
+  expect(isExclusive(503, "private", undefined, false)).toBe(false);
 });

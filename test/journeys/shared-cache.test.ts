@@ -115,6 +115,10 @@ test("a large page in Redis, which a thread takes apart, has its instruments at 
   expect(text.length).toBeGreaterThan(AT_ONCE);
   const { instruments } = JSON.parse(text) as { instruments: { id: string }[] };
   const second = await gatewayOn(redis, sample, sample.admin);
+  // The thread takes its time to start.
+  const body = JSON.stringify({ choiceArguments: { text: "x".repeat(2 * AT_ONCE) } });
+  const factory = `${second.url}/registry/transfer-instruction/v1/transfer-factory`;
+  await (await fetch(factory, { method: "POST", headers: { "content-type": "application/json" }, body })).text();
   const asking = instruments.slice(0, 50).map(({ id }) => fetch(`${second.url}${PAGE}/${encodeURIComponent(id)}`));
   for (const answer of await Promise.all(asking)) expect(answer.status).toBe(200);
   expect(sample.calls.count("instrument")).toBe(0);

@@ -19,13 +19,15 @@ async function listed(keys: Record<string, unknown> = {}) {
   const { body } = await page();
   const { instruments } = JSON.parse(body!.toString()) as { instruments: { id: string }[] };
   const info = () => metadata.get(ADMIN, { operation: "info" }, request());
-  const get = (at: number, headers = {}) =>
-    metadata.get(ADMIN, { operation: "instrument", id: instruments[at]!.id }, { ...request(), headers });
+  const get = (at: number, headers = {}, time = 10_000) => {
+    const address = { operation: "instrument", id: instruments[at]!.id } as const;
+    return metadata.get(ADMIN, address, { ...request(), headers, deadline: clock.now() + time });
+  };
   const calls = () => [registry.calls.count("instruments"), registry.calls.count("instrument")];
   const advance = (seconds: number) => {
     ahead += seconds * 1_000;
   };
-  return { registry, info, page, get, calls, advance };
+  return { registry, text: body!.toString(), info, page, get, calls, advance };
 }
 
 test("instruments that are served stale are renewed by one call for their page", async () => {
@@ -75,6 +77,32 @@ test("a page that may not be kept any more is not asked for before each of its i
   );
   for (let at = 0; at < INSTRUMENTS; at += 1) expect(await get(at)).toMatchObject({ status: 200, age: 0 });
   expect(calls()).toEqual([2, INSTRUMENTS]);
+});
+
+test.for([
+  ["in a hurry", 1_500],
+  ["with time", 9_000],
+] as const)("a client %s has its instrument though the page hangs", async ([, time]) => {
+  const { registry, get, calls, advance } = await listed({ timeout: "3s", retry: { attempts: 1 } });
+  advance(120);
+  await registry.faults.set({ kind: "hang", operations: ["instruments"] });
+  expect(await get(0, {}, time)).toMatchObject({ status: 200, age: 0 });
+  // The next one does not wait for the page again.
+  expect(await get(1, {}, time)).toMatchObject({ status: 200, age: 0 });
+  expect(calls()[1]).toBe(2);
+});
+
+test("a page that is out of date as it comes is not asked for in an instrument's place", async () => {
+  const { registry, text, page, get, calls, advance } = await listed();
+  registry.script(({ operation }) =>
+    operation === "instruments"
+      ? { status: 200, headers: ["cache-control", "max-age=0", "etag", '"1"'], body: text }
+      : undefined,
+  );
+  advance(120);
+  expect((await page()).status).toBe(200);
+  expect((await get(0)).status).toBe(200);
+  expect(calls()).toEqual([2, 1]);
 });
 
 test("an instrument that is gone does not come back from a page that was asked for before", async () => {

@@ -42,16 +42,20 @@ export function whyNotStorable(input: StorableInput): SkipReason | undefined {
 /**
  * Whether only the client that asked may get the answer: nobody else may be handed it, not even one that waits for it
  * (RFC 9111 §4: what cannot be reused cannot satisfy collapsed requests). `no-cache` answers one request each. That a
- * failure is not to be stored is no reason for everybody who waits to ask a failing upstream again.
+ * failure is not to be stored is no reason for everybody who waits to ask a failing upstream again, nor is it whose it is
+ * said to be.
+ *
+ * @param isPersonal something of the client's went upstream, so that an answer may be about that client
  */
 export function isExclusive(
   status: number,
   reason: SkipReason | undefined,
   directives: ResponseDirectives | undefined,
+  isPersonal: boolean,
 ): boolean {
-  if (reason === "private" || reason === "vary" || reason === "authorization") return true;
-  if (isFailure(status)) return false;
-  return reason === "no-store" || directives?.noCache === true;
+  const isOfOne = reason === "private" || reason === "vary" || reason === "authorization";
+  if (isFailure(status)) return isOfOne && isPersonal;
+  return isOfOne || reason === "no-store" || directives?.noCache === true;
 }
 
 /** §5.2.2.5; where `must-understand` is present and the status understood, `no-store` is ignored (§5.2.2.3). */
