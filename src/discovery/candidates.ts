@@ -34,12 +34,10 @@ export class Candidates {
     const { pins, config } = this.options;
     const written = this.writtenAdmins();
     for (const admin of offers.keys()) if (written.has(admin.toLowerCase())) offers.delete(admin);
-    // Both cases of an id mean the same registry: another spelling of one that is known is a stranger with its name.
-    const spellings = new Map(pins.all().map(({ admin }) => [admin.toLowerCase(), admin]));
+    // Both cases of an id mean the same registry: another spelling of one that is used is a stranger with its name.
+    const spellings = new Map(pins.all().flatMap((pin) => (isUsed(pin) ? [[pin.admin.toLowerCase(), pin.admin]] : [])));
     for (const admin of offers.keys()) {
-      const spelling = spellings.get(admin.toLowerCase()) ?? admin;
-      spellings.set(admin.toLowerCase(), spelling);
-      if (spelling !== admin && pins.get(admin) === undefined) offers.delete(admin);
+      if ((spellings.get(admin.toLowerCase()) ?? admin) !== admin && !isUsed(pins.get(admin))) offers.delete(admin);
     }
     let free = config.max - pins.all().filter(isUsed).length;
     this.surplus = 0;

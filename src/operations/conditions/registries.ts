@@ -70,7 +70,8 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       }),
     summary: "{{ $labels.upstream }}: {{ $value | humanize }} of its nodes serve another registry than configured",
     runbook: {
-      means: "The node gets no requests, so nothing is misrouted; the others take its calls.",
+      means:
+        "The node gets no requests, so nothing is misrouted; others that are up take its calls. Where there are none, see RegistryGatewayAllNodesDown.",
       look: ODD_NODE.look,
       act: ODD_NODE.act,
     },

@@ -88,8 +88,7 @@ export class Membership {
     const left = ({ until = -Infinity }: Row) => until - time;
     const isAlive = (row: Row) => left(row) > 0 && left(row) <= 2 * SILENT_AFTER;
     const own = rows.get(this.id);
-    if (own === undefined) return [];
-    if (!isAlive(own) || left(own) <= SILENT_AFTER - 2 * BEAT_EVERY) {
+    if (own === undefined || !isAlive(own) || left(own) <= SILENT_AFTER - 2 * BEAT_EVERY) {
       // It takes nothing from the others either: their silence says nothing, until it takes something again and for as
       // long after that as after a new connection.
       this.connected();

@@ -15,6 +15,9 @@ import { BEAT_EVERY, CHANGING_OVER, Membership, SILENT_AFTER } from "./membershi
 import { defineScript } from "./scripts.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";
 
+/** By then the first row of a replica is written. */
+const FIRST_ROW: Duration = 100;
+
 /** Replicas that cannot say what they took, at most: the answer names each. */
 const MOST_UNKNOWN = 64;
 
@@ -86,7 +89,7 @@ export class Replicas implements ReplicasPort {
     this.asOf = -Infinity;
     this.members.connected();
     this.beat();
-    this.options.clock.after(CHANGING_OVER + 1, () => this.beat());
+    this.options.clock.after(CHANGING_OVER + FIRST_ROW, () => this.beat());
   }
 
   /** A message says that a row is another one. */

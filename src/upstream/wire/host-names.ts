@@ -1,4 +1,4 @@
-import { lookup as resolve, type LookupAddress } from "node:dns";
+import { ADDRCONFIG, lookup as resolve, type LookupAddress } from "node:dns";
 import type { LookupFunction } from "node:net";
 import { promisify } from "node:util";
 import { LRUCache } from "lru-cache";
@@ -74,7 +74,8 @@ export class HostNames {
 }
 
 const askSystem = promisify(resolve);
-const names = new HostNames(systemClock(), (hostname) => askSystem(hostname, { all: true }));
+// Addresses of families that this machine has, as Node asks for connections: each other one would take time from these.
+const names = new HostNames(systemClock(), (hostname) => askSystem(hostname, { all: true, hints: ADDRCONFIG }));
 
 /** As `dns.lookup`, in the place of which connections take it. */
 export const lookUp: LookupFunction = (hostname, { all }, done) => {
