@@ -170,8 +170,8 @@ function handleFaults(log: Logger): void {
   });
 }
 
-/** A terminal signals npm and its child at once, and npm passes it on: two of this time are one. */
-const ONE_SIGNAL: Duration = 1_000;
+/** A terminal interrupts npm and its child at once, and npm passes it on: two interrupts within this time are one. */
+const ONE_INTERRUPT: Duration = 1_000;
 
 /** Resolves with the first signal that asks to stop; a second one stops at once. */
 function stopSignal(clock: Clock): Promise<NodeJS.Signals> {
@@ -179,8 +179,10 @@ function stopSignal(clock: Clock): Promise<NodeJS.Signals> {
     let stoppingSince: Instant | undefined;
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       process.on(signal, () => {
-        stoppingSince ??= clock.now();
-        if (clock.now() - stoppingSince >= ONE_SIGNAL) process.exit(EXIT.failure);
+        const now = clock.now();
+        const isSame = signal === "SIGINT" && now - (stoppingSince ?? now) < ONE_INTERRUPT;
+        if (stoppingSince !== undefined && !isSame) process.exit(EXIT.failure);
+        stoppingSince ??= now;
         resolve(signal);
       });
     }

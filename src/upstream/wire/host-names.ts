@@ -1,6 +1,5 @@
-import { ADDRCONFIG, lookup as resolve, type LookupAddress } from "node:dns";
+import { ADDRCONFIG, lookup as askSystem, type LookupAddress } from "node:dns";
 import type { LookupFunction } from "node:net";
-import { promisify } from "node:util";
 import { LRUCache } from "lru-cache";
 import { type Clock, type Duration, systemClock, valueWithin } from "../../clock.ts";
 
@@ -73,9 +72,17 @@ export class HostNames {
   }
 }
 
-const askSystem = promisify(resolve);
-// Addresses of families that this machine has, as Node asks for connections: each other one would take time from these.
-const names = new HostNames(systemClock(), (hostname) => askSystem(hostname, { all: true, hints: ADDRCONFIG }));
+/** Addresses of families that this machine has, as Node asks for connections: each other one would take time from these. */
+function resolve(hostname: string): Promise<Addresses> {
+  return new Promise((take, refuse) => {
+    askSystem(hostname, { all: true, hints: ADDRCONFIG }, (error, addresses) => {
+      if (error === null) take(addresses);
+      else refuse(error);
+    });
+  });
+}
+
+const names = new HostNames(systemClock(), resolve);
 
 /** As `dns.lookup`, in the place of which connections take it. */
 export const lookUp: LookupFunction = (hostname, { all }, done) => {
