@@ -64,10 +64,13 @@ test("SIGINT has no grace: idle connections end at once, running requests are fi
   });
   const agent = new Agent({ connections: 1 });
   await (await request(`${process.url}${INFO}`, { dispatcher: agent })).body.dump();
-  amulet.slow(300);
+  const stopping = Promise.withResolvers<undefined>();
+  amulet.script(() => stopping.promise);
   const running = request(`${process.url}${ACCEPT}`, { method: "POST", dispatcher: new Agent() });
   await until(() => amulet.calls.open === 1);
   process.signal("SIGINT");
+  await until(() => process.said("stopping").length === 1);
+  stopping.resolve(undefined);
   const answer = await running;
   expect(answer.statusCode).toBe(200);
   expect(answer.headers["connection"]).toBe("close");
