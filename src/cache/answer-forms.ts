@@ -4,7 +4,6 @@ import { clientFields, type Fields, fieldValue, type FurtherFields } from "../fi
 import type { Entry } from "../sharing/entries.ts";
 import { type Coding, CodingChoice, CODINGS, IDENTITY, isCompressible } from "./compression.ts";
 import { ageOf, ttlOf } from "./entry.ts";
-import type { SkipReason } from "./observer.ts";
 import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier } from "./resource.ts";
 import { codedEntityTag, isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
 import { type CacheStatus, formatCacheStatus, upstreamCacheStatus } from "./rfc/reuse.ts";
@@ -17,8 +16,6 @@ export interface Handling {
   readonly outcome: CacheOutcome;
   readonly tier: CacheTier;
   readonly status: CacheStatus;
-  /** Why it was not stored. */
-  readonly skipped?: SkipReason | undefined;
 }
 
 /** The fields of an entry in one form, without those that change by the second. */
@@ -106,8 +103,7 @@ export class AnswerForms {
   }
 
   /** Any answer made of this entry. */
-  answer(form: number, now: Instant, policy: CachePolicy, handling: Handling): CacheAnswer {
-    const { outcome, tier, status, skipped } = handling;
+  answer(form: number, now: Instant, policy: CachePolicy, { outcome, tier, status }: Handling): CacheAnswer {
     const { entry } = this;
     const age = ageOf(entry, now);
     const { forwardResponseHeaders: further } = policy;
@@ -128,10 +124,10 @@ export class AnswerForms {
         ];
     const isKnown = isForm(form, NOT_MODIFIED);
     const body = isKnown ? undefined : (this.coded[codingOf(form)] ?? entry.body);
-    const { ttl } = status;
+    const { ttl, detail } = status;
     const fields = [...head.fields, ...changing];
     // What is only too large for the memory tier may be kept elsewhere.
-    const usableUntil = skipped === undefined || skipped === "too-large" ? entry.usableUntil : undefined;
+    const usableUntil = ttl !== undefined || detail === "too-large" ? entry.usableUntil : undefined;
     return { status: isKnown ? 304 : entry.status, fields, body, outcome, tier, age, ttl, usableUntil };
   }
 

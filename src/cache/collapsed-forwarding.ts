@@ -1,108 +1,16 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { LRUCache } from "lru-cache";
-import { Abort, type AbortSignalLike, type Clock, type Duration, type Instant, withDeadline } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 import type { CacheKey } from "../sharing/entries.ts";
 import type { EpochsPort } from "../sharing/ports.ts";
-import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import type { Fetcher, FetchLimits, FetchResult, Miss } from "./fetch.ts";
-import type { CacheObserver, SkipReason } from "./observer.ts";
+import type { HitForMiss } from "./hit-for-miss.ts";
+import type { CacheObserver } from "./observer.ts";
 import type { Resource } from "./resource.ts";
 import { isAuthorized, selectingNames, variantOf } from "./rfc/request-fields.ts";
 import { isFailure, isUsableOnError, NOTHING_ASKED } from "./rfc/reuse.ts";
+import { SharedFetch } from "./shared-fetch.ts";
 import type { Tiers } from "./stores/tiers.ts";
-
-/** Until when a request waits, and how its client says that it left. */
-export interface WaitLimits {
-  readonly deadline: Instant;
-  readonly signal?: AbortSignalLike | undefined;
-}
-
-/** Waits for `promise` within the limits of one request. @throws GatewayError 504 when the deadline passes, 499 */
-export function waitFor<T>(promise: Promise<T>, clock: Clock, { deadline, signal }: WaitLimits): Promise<T> {
-  return withDeadline(promise, { deadline, signal, late: timedOut }, clock);
-}
-
-function timedOut(): GatewayError {
-  return new GatewayError("upstream_timeout", "the registry did not answer in time; try again in a moment");
-}
-
-export interface SharedFetchOptions<T> {
-  readonly clock: Clock;
-  /** How long the fetch may take, whatever the deadlines of the requests that wait. */
-  readonly timeout: Duration;
-  /** Goes on when no request waits. */
-  readonly background: boolean;
-  /** The fetch; it ends when the signal is aborted. */
-  readonly run: (signal: AbortSignalLike) => Promise<T>;
-  /** Called once, and no request should join any more: the fetch is done, failed, or was given up. */
-  readonly ended: (how: FetchEnd) => void;
-}
-
-export type FetchEnd = "done" | "failed" | "abandoned";
-
-/** A fetch that several requests wait for, each with its own deadline. It belongs to none of them. */
-export class SharedFetch<T> {
-  private readonly clock: Clock;
-  private readonly background: boolean;
-  private readonly controller = new Abort();
-  private readonly ended: (how: FetchEnd) => void;
-  private readonly result: Promise<T>;
-  private waiting = 0;
-  private isOver = false;
-
-  constructor({ clock, timeout, background, run, ended }: SharedFetchOptions<T>) {
-    this.clock = clock;
-    this.background = background;
-    this.ended = ended;
-    this.result = this.run(timeout, run);
-    // Each request that waits learns of a failure; that none does is no error.
-    this.result.catch(() => undefined);
-  }
-
-  /** Resolves when it is over, however it ended: whoever waits for that alone does not keep it going. */
-  get whenOver(): Promise<void> {
-    return this.result.then(
-      () => undefined,
-      () => undefined,
-    );
-  }
-
-  /** What the fetch yields, or its failure; a 504 when the deadline passes first. */
-  async wait(limits: WaitLimits): Promise<T> {
-    this.waiting += 1;
-    try {
-      return await waitFor(this.result, this.clock, limits);
-    } finally {
-      this.waiting -= 1;
-      if (this.waiting === 0 && !this.background) this.abandon();
-    }
-  }
-
-  /** Ends the fetch, even if requests wait. */
-  abandon(): void {
-    this.end("abandoned");
-  }
-
-  private async run(timeout: Duration, run: (signal: AbortSignalLike) => Promise<T>): Promise<T> {
-    const signal = this.controller;
-    try {
-      const value = await waitFor(run(signal), this.clock, { deadline: this.clock.now() + timeout, signal });
-      this.end("done");
-      return value;
-    } catch (error) {
-      this.end("failed");
-      throw error;
-    }
-  }
-
-  private end(how: FetchEnd): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.ended(how);
-    if (how !== "done") this.controller.abort();
-  }
-}
 
 export interface CollapsedForwardingOptions {
   readonly tiers: Tiers;
@@ -228,14 +136,14 @@ export class CollapsedForwarding {
     // Where something can be served, nobody waits long for a limit: that it is used up counts as a failure. A client may yet
     // join what runs in the background.
     const canServe = stale !== undefined && isUsableOnError(stale.entry, startedAt, NOTHING_ASKED);
-    const patience = canServe ? WORTH_WAITING : Infinity;
+    const maxWait = canServe ? WORTH_WAITING : Infinity;
     const deadline = startedAt + resource.timeout;
     return new SharedFetch<FetchResult>({
       clock,
       timeout: resource.timeout,
       background,
       run: async (signal) => {
-        const limits = { purpose, background, patience, deadline, signal };
+        const limits = { purpose, background, maxWait, deadline, signal };
         const result = await (id === undefined ? fetcher.fetch(miss, limits) : fetcher.fetchForAll(miss, limits, id));
         if (isFailure(result.cached.entry.status)) this.noteFailure(stale, startedAt);
         hitForMiss.note(resource, headers, { ...result, status: result.cached.entry.status, at: clock.now() });
@@ -258,50 +166,4 @@ function refreshOutcome({ cached, upstreamStatus, stored }: FetchResult): Parame
 
 function prefixOf({ name }: CacheKey): string {
   return `${name}\n`;
-}
-
-/** How an answer ended. */
-interface Ending {
-  readonly status: number;
-  /** Why it was not stored. */
-  readonly skipped: SkipReason | undefined;
-  /** Only the client that asked may get it. */
-  readonly exclusive: boolean;
-  readonly at: Instant;
-}
-
-const MAX_REMEMBERED = 2_000;
-
-/** How long requests for a key go their own ways after an answer that was for one client only. */
-const EXCLUSIVE_FOR: Duration = 10_000;
-
-/**
- * Remembers, bounded, why answers were not stored, and which keys it is useless to wait together for; of requests with
- * credentials apart from those without, as they get different answers.
- */
-export class HitForMiss {
-  private readonly endings = new LRUCache<string, Ending>({ max: MAX_REMEMBERED });
-
-  /** An answer that was stored for all makes what came before irrelevant. */
-  note(resource: Resource, headers: IncomingHttpHeaders, { status, skipped, exclusive, at }: Ending): void {
-    const name = nameOf(resource, isAuthorized(resource.policy, headers));
-    if (skipped === undefined && !exclusive) this.endings.delete(name);
-    else this.endings.set(name, { status, skipped, exclusive, at });
-  }
-
-  /** The last one, of either kind of request. */
-  last(resource: Resource): Ending | undefined {
-    const endings = [false, true].flatMap((authorized) => this.endings.get(nameOf(resource, authorized)) ?? []);
-    return endings.sort((a, b) => b.at - a.at)[0];
-  }
-
-  /** Whether the last answer, a moment ago, was for one client only: waiting for the next one would only cost time. */
-  isExclusive(resource: Resource, headers: IncomingHttpHeaders, now: Instant): boolean {
-    const last = this.endings.get(nameOf(resource, isAuthorized(resource.policy, headers)));
-    return last !== undefined && last.exclusive && now < last.at + EXCLUSIVE_FOR;
-  }
-}
-
-function nameOf({ key }: Resource, authorized: boolean): string {
-  return authorized ? `${key.name}\nauthorized` : key.name;
 }

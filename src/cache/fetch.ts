@@ -23,7 +23,7 @@ export interface Miss {
 }
 
 /** What a fetch is for, and how long it may take. */
-export interface FetchLimits extends Pick<FetchRequest, "purpose" | "patience" | "deadline" | "signal"> {
+export interface FetchLimits extends Pick<FetchRequest, "purpose" | "maxWait" | "deadline" | "signal"> {
   /** No client looked elsewhere before, and none is needed for it to go on. */
   readonly background: boolean;
 }

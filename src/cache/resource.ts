@@ -52,7 +52,7 @@ export interface FetchRequest {
   readonly headers: IncomingHttpHeaders;
   readonly purpose: "miss" | "refresh";
   /** How long it may wait for a call of the upstream's `rateLimit`. */
-  readonly patience: Duration;
+  readonly maxWait: Duration;
   readonly deadline: Instant;
   readonly signal: AbortSignalLike;
   /** The epoch under which the answer will be stored; undefined: it will not be. */

@@ -71,7 +71,6 @@ export class Responder {
     return this.respond(resource, headers, shown, {
       outcome: outcomeOf(upstreamStatus, reason),
       tier: "upstream",
-      skipped,
       status: {
         forward: reason,
         forwardStatus: upstreamStatus === status ? undefined : upstreamStatus,

@@ -15,8 +15,8 @@ export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
 export interface CountedCall {
   readonly operation: Operation;
   readonly priority: Priority;
-  /** How long it waits at most, if less than `maxWait`. */
-  readonly patience?: Duration | undefined;
+  /** How long it waits at most, if less than the `maxWait` that is configured. */
+  readonly maxWait?: Duration | undefined;
   readonly deadline: Instant;
   readonly signal?: AbortSignalLike | undefined;
 }
@@ -207,13 +207,13 @@ export class RateLimit {
 
   private queueUp(
     counted: CountedCalls,
-    { operation, priority, patience, deadline, signal }: CountedCall,
+    { operation, priority, maxWait, deadline, signal }: CountedCall,
   ): Promise<void> {
     const { clock, rateLimit } = this.parts;
     const now = clock.now();
     const ahead = counted.queue.sizeBefore(priority);
     const wait = Math.max(counted.grantedAt(priority) - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
-    const longest = Math.min(rateLimit.maxWait, patience ?? Infinity, deadline - now);
+    const longest = Math.min(rateLimit.maxWait, maxWait ?? Infinity, deadline - now);
     if (wait > longest) return Promise.reject(this.refusal(counted, wait));
     const turn = counted.queue.wait({
       priority,

@@ -208,9 +208,9 @@ export const LOG_EVENTS = {
     says: "A registry's info names other APIs, as after an upgrade: clients see them when what is cached ends, or after a purge.",
     fields: { upstream: ALIAS, added: "APIs with their minor versions", removed: "APIs with their minor versions" },
   },
-  "changes of a registry cannot be told": {
+  "changes of a registry cannot be reported": {
     levels: ["error"],
-    says: "A fault of the gateway: what one reading of a registry's listing changes is not told. It is tried again with the next reading.",
+    says: "A fault of the gateway: what one reading of a registry's listing changes is not reported. It is tried again with the next reading.",
     fields: { upstream: ALIAS, err: "the fault" },
   },
   "upstream answered 429: calling it less": {

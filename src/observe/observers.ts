@@ -108,7 +108,7 @@ export class ServerObservers {
       changed(type) {
         if (CHANGE_TYPES.includes(type)) metrics.changes.inc({ type });
       },
-      failed: (upstream, err) => log.error({ upstream, err }, "changes of a registry cannot be told"),
+      failed: (upstream, err) => log.error({ upstream, err }, "changes of a registry cannot be reported"),
     };
     this.overload = {
       onChange(isShedding, delay) {

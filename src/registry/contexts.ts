@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
-import { SharedFetch, type WaitLimits } from "../cache/collapsed-forwarding.ts";
+import { SharedFetch, type WaitLimits } from "../cache/shared-fetch.ts";
 import { governingDirectives } from "../cache/rfc/cache-control.ts";
 import { correctedInitialAge } from "../cache/rfc/freshness.ts";
 import { varyNames } from "../cache/rfc/request-fields.ts";

@@ -32,7 +32,7 @@ export class ExtraPathResource implements Resource {
     return this.registry.upstream.refusal();
   }
 
-  async fetch({ headers, conditional, purpose, patience, deadline, signal }: FetchRequest): Promise<Fetched> {
+  async fetch({ headers, conditional, purpose, maxWait, deadline, signal }: FetchRequest): Promise<Fetched> {
     const { upstream, coordinator, admit, trace } = this.registry;
     admit();
     // A trace goes through, and takes no part in what the upstream answers.
@@ -43,7 +43,7 @@ export class ExtraPathResource implements Resource {
       path: this.path,
       fields: [...traceFieldsOf(headers), ...forwarded, ...conditional],
       priority: purpose,
-      patience,
+      maxWait,
       deadline,
       signal,
       trace: trace?.(),

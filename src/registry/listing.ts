@@ -66,15 +66,12 @@ export class Listing {
     return { found: await this.found(choice.address, answer), next: choice };
   }
 
-  /**
-   * Has the cache know the instruments of a page one by one, as it does where the page was fetched here: another replica may have
-   * fetched it.
-   */
-  async takeApart({ address, answer }: FoundPage): Promise<void> {
-    if (answer.tier === "upstream") return;
+  /** Has the cache know the instruments of a fresh page one by one, as it does where the page was fetched here. */
+  async unpack({ address, answer, page }: FoundPage): Promise<void> {
+    if (answer.outcome !== "hit") return;
     const source = this.registry.resource(this.admin, metadataAddress(address));
     const entry = await this.registry.cache.stored(source);
-    if (entry !== undefined && answer.outcome === "hit") source.unpack(entry);
+    if (entry?.body === page.body) source.unpack(entry, page);
   }
 
   /** The 400 for a pagination whose position in this listing is gone. */

@@ -10,6 +10,7 @@ import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
 import { cachedRecord } from "../spec/operations.ts";
 import type { Priority } from "../limits/wait-queue.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
+import { findListed, type ListedInstrument, MAX_LOOKED_THROUGH } from "./listed-instrument.ts";
 import { chainOf, type MetadataAddress, metadataKey, metadataPath, purgeScopes } from "./metadata-key.ts";
 import { PAGE_SIZES } from "./page-size-negotiation.ts";
 import type { RegistryMetadata, Requester } from "./registry-metadata.ts";
@@ -19,19 +20,6 @@ const FILLED_AT_ONCE = 100;
 
 /** So many of a page are stored one by one: with all of a larger one, a listing would take the whole memory tier. */
 const MAX_FILLED = 5_000;
-
-/** Bytes of pages that are looked through for one instrument: some milliseconds, where none of them was taken apart before. */
-const MAX_LOOKED_THROUGH = 256 * 1024;
-const MAX_PAGES_LOOKED_THROUGH = 32;
-
-/** An instrument on a page that is stored. */
-interface Listed {
-  /** What the page is the answer of. */
-  readonly source: Resource;
-  readonly entry: Entry;
-  readonly page: ListedPage;
-  readonly at: number;
-}
 
 /** One thing that a registry lets be cached: how it is fetched, and what it teaches the cache once it is stored. */
 export class MetadataResource implements Resource {
@@ -107,7 +95,7 @@ export class MetadataResource implements Resource {
       instrument: this.address.id,
       fields: requestFields(request, this.policy),
       priority: this.priorityOf(request),
-      patience: request.patience,
+      maxWait: request.maxWait,
       deadline: request.deadline,
       signal: request.signal,
       pagination,
@@ -117,27 +105,18 @@ export class MetadataResource implements Resource {
 
   /** A stored page distinguishes the tokens it issued from invented ones, and holds its instruments one by one. */
   stored(entry: Entry, fetched: Fetched): void {
-    // Of a large page that was confirmed, and is no longer at hand, the tokens were issued when it was received.
-    if (this.isPage && entry.status === 200) this.withPage(fetched.body, (page) => this.learn(page, entry, fetched));
-  }
-
-  /** A page that another replica fetched, and so learned from, has its instruments here as well. */
-  unpack(entry: Entry): void {
     if (!this.isPage || entry.status !== 200) return;
-    this.withPage(entry.body, (page) =>
-      this.fill(page, 0, { entry, fetched: { ...entry, requestedAt: entry.bornAt } }),
-    );
+    const { pages, upstream } = this.registry;
+    const page = pages.read(fetched.body, upstream.name);
+    if (page instanceof Promise) {
+      // A large page that was confirmed, and is no longer at hand: its tokens were issued when it was received.
+      page.then((read) => this.learn(read, entry, fetched)).catch(() => undefined);
+    } else this.learn(page, entry, fetched);
   }
 
-  /** At once, where the page is known or small. */
-  private withPage(body: Buffer, use: (page: ListedPage) => void): void {
-    const { pages, upstream } = this.registry;
-    const useIt = (page: ListedPage | string): void => {
-      if (typeof page !== "string") use(page);
-    };
-    const page = pages.read(body, upstream.name);
-    if (page instanceof Promise) page.then(useIt).catch(() => undefined);
-    else useIt(page);
+  /** A page that another replica fetched, and learned from, has its instruments here as well. */
+  unpack(entry: Entry, page: ListedPage): void {
+    this.fill(page, 0, { entry, fetched: { ...entry, requestedAt: entry.bornAt } });
   }
 
   /**
@@ -145,55 +124,26 @@ export class MetadataResource implements Resource {
    * call for a page renews all its instruments, where each would be asked for by itself.
    */
   async derive(purpose?: FetchRequest["purpose"]): Promise<void> {
-    const listed = await this.findListed();
+    const { registry, admin } = this;
+    const { id } = this.address;
+    if (id === undefined) return;
+    const listed = await findListed(registry, admin, id);
     if (listed === undefined || !this.fillListed(listed)) return;
     if (purpose === undefined || listed.entry.body.length > MAX_LOOKED_THROUGH) return;
-    await this.registry.cache.renew(listed.source, purpose);
-    const renewed = await this.findListed();
+    await registry.cache.renew(listed.source, purpose);
+    const renewed = await findListed(registry, admin, id);
     if (renewed !== undefined) this.fillListed(renewed);
   }
 
-  /** The page that this instrument is on, among the first ones that are stored. */
-  private async findListed(): Promise<Listed | undefined> {
-    const { admin, registry } = this;
-    const { id } = this.address;
-    if (id === undefined) return undefined;
-    let pageToken: string | undefined;
-    let looked = 0;
-    for (let pages = 0; pages < MAX_PAGES_LOOKED_THROUGH && looked < MAX_LOOKED_THROUGH; pages += 1) {
-      const source = registry.resource(admin, { operation: "instruments", pageToken });
-      const entry = await registry.cache.stored(source);
-      if (entry?.status !== 200) return undefined;
-      looked += entry.body.length;
-      const page = await this.readPage(entry.body);
-      const at = page?.ids.indexOf(id) ?? -1;
-      if (at !== -1) return { source, entry, page: page!, at };
-      if (page?.nextPageToken === undefined) return undefined;
-      pageToken = encodeURIComponent(page.nextPageToken);
-    }
-    return undefined;
-  }
-
-  private async readPage(body: Buffer): Promise<ListedPage | undefined> {
-    const { pages, upstream } = this.registry;
-    try {
-      const page = await pages.read(body, upstream.name);
-      return typeof page === "string" ? undefined : page;
-    } catch {
-      // There is too much to read: the instrument is asked for by itself.
-      return undefined;
-    }
-  }
-
-  private fillListed({ source, entry, page, at }: Listed): boolean {
+  private fillListed({ source, entry, page, at }: ListedInstrument): boolean {
     // It was purged while it was looked for.
     if (!this.isCurrent(source.key, entry)) return false;
     return this.fillOne(page, at, { ...entry, requestedAt: entry.bornAt }, entry.freshUntil);
   }
 
-  private learn(page: ListedPage, entry: Entry, fetched: Fetched): void {
+  private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {
     // What was purged since teaches nothing.
-    if (!this.isCurrent(this.key, entry)) return;
+    if (typeof page === "string" || !this.isCurrent(this.key, entry)) return;
     const { pages, coordinator, chains } = this.registry;
     // What is stored may be a copy of what was received: it is what comes again when it is confirmed.
     if (entry.body !== page.body) pages.keep(page.over(entry.body));

@@ -167,7 +167,7 @@ export async function readWholeListing(
   let found: FoundPage | undefined = await listing.first(request());
   while (found !== undefined) {
     const { page, answer } = found;
-    await listing.takeApart(found);
+    await listing.unpack(found);
     // What is kept of a page keeps its body.
     pages.push(page.compact());
     digest.update(`${answer.body!.length}:`).update(answer.body!);

@@ -74,7 +74,9 @@ const VARY = 5;
 
 /** A URL without a registry means that of the admin header: a cache in front must not give one registry's answer for another's. */
 function varyOf({ snapshot, request, limitState }: Addressed): string {
-  const byAdmin = request.url!.startsWith(`${snapshot.addressing.prefix}/`) ? "" : snapshot.config.routing.adminHeader;
+  const { prefix } = snapshot.addressing;
+  const isNamed = request.url!.startsWith(prefix) && request.url![prefix.length] === "/";
+  const byAdmin = isNamed ? "" : snapshot.config.routing.adminHeader;
   if (limitState === undefined) return byAdmin;
   return byAdmin === "" ? VARY_BY_CLIENT : `${VARY_BY_CLIENT}, ${byAdmin}`;
 }

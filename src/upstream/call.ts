@@ -30,8 +30,8 @@ export interface UpstreamCall {
   readonly fields: Fields;
   readonly body?: Buffer | undefined;
   readonly priority: Priority;
-  /** It waits for a call of `rateLimit` no longer than this, and than `maxWait`. */
-  readonly patience?: Duration | undefined;
+  /** It waits for a call of `rateLimit` no longer than this, nor than `rateLimit.maxWait`. */
+  readonly maxWait?: Duration | undefined;
   /** No work for this call goes on after it; the upstream's own `timeout` may end it sooner. */
   readonly deadline: Instant;
   /** Aborted when nobody waits for the answer any more. */

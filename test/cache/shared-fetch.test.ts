@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { AbortSignalLike } from "../../src/clock.ts";
-import { type FetchEnd, SharedFetch, waitFor } from "../../src/cache/collapsed-forwarding.ts";
+import { type FetchEnd, SharedFetch, waitFor } from "../../src/cache/shared-fetch.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 interface Started {

@@ -6,13 +6,19 @@ import { ManualClock } from "../support/manual-clock.ts";
 
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
-test("slots that are being given back are not used meanwhile: another replica may have them", async () => {
+/** Limits whose claims a test answers. */
+function open() {
   const clock = new ManualClock();
   const claims: { wanted: number; answer: (held: number) => void }[] = [];
   const limits: Pick<Limits, "hold"> = {
     hold: ({ wanted }) => new Promise((answer) => claims.push({ wanted, answer })),
   };
   const concurrency = new ConcurrencyLimits(limits, clock);
+  return { clock, claims, concurrency };
+}
+
+test("slots that are being given back are not used meanwhile: another replica may have them", async () => {
+  const { claims, concurrency } = open();
   const enter = async () => concurrency.enter("client", 2);
   const entering = [enter(), enter()];
   claims.shift()!.answer(1);
@@ -31,12 +37,7 @@ test("slots that are being given back are not used meanwhile: another replica ma
 });
 
 test("a client that left and came back meanwhile is not forgotten when the last answer about it comes", async () => {
-  const clock = new ManualClock();
-  const claims: { wanted: number; answer: (held: number) => void }[] = [];
-  const limits: Pick<Limits, "hold"> = {
-    hold: ({ wanted }) => new Promise((answer) => claims.push({ wanted, answer })),
-  };
-  const concurrency = new ConcurrencyLimits(limits, clock);
+  const { clock, claims, concurrency } = open();
   const enter = async () => concurrency.enter("client", 1);
   const entering = enter();
   claims.shift()!.answer(1);

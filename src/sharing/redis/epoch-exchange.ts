@@ -39,7 +39,7 @@ export class EpochExchange {
     this.replicas = replicas;
   }
 
-  /** Reads a partition's epochs, writes its purges, and tries to write where that failed; the breaker is told how that went. Never rejects. */
+  /** Reads a partition's epochs, writes its purges, and tries to write where that failed; reports to the breaker how that went. Never rejects. */
   async bringTogether(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
     const { stalls } = view;
     const { session } = view.breaker;

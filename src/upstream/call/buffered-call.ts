@@ -145,8 +145,8 @@ class CallRun {
     const credentials = await this.credentials();
     if (this.admission.hasLeft) return;
     try {
-      const { operation, priority, patience, signal } = call;
-      await parts.rateLimit?.take({ operation, priority, patience, deadline, signal });
+      const { operation, priority, maxWait, signal } = call;
+      await parts.rateLimit?.take({ operation, priority, maxWait, deadline, signal });
     } catch (error) {
       if (!isClientGone(error)) parts.observer.refused(parts.config.name, "rate-limit");
       throw error;

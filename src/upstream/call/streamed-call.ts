@@ -120,7 +120,7 @@ class StreamedRun implements StreamListener {
   /** All that comes before the answer: places, credentials, a call of `rateLimit`, a node. */
   private async begin(): Promise<void> {
     const { parts, call, upload, admission } = this;
-    const { operation, priority, patience, signal, bodyDeadline = this.deadline } = call;
+    const { operation, priority, maxWait, signal, bodyDeadline = this.deadline } = call;
     this.throwIfVain();
     if (upload !== undefined) await admission.enterUploads(upload, { priority, deadline: bodyDeadline, signal });
     await admission.enter({ priority, deadline: this.deadline, signal });
@@ -129,7 +129,7 @@ class StreamedRun implements StreamListener {
     const credentials = await parts.credentials?.fields({ deadline: this.deadline, signal });
     if (admission.hasLeft) return;
     try {
-      await parts.rateLimit?.take({ operation, priority, patience, deadline: this.deadline, signal });
+      await parts.rateLimit?.take({ operation, priority, maxWait, deadline: this.deadline, signal });
     } catch (error) {
       if (!admission.hasLeft) parts.observer.refused(parts.config.name, "rate-limit");
       throw error;

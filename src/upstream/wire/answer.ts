@@ -241,7 +241,7 @@ function answerOf(
   };
 }
 
-/** The longest `Retry-After` that is told further, in seconds. */
+/** The longest `Retry-After` that is passed on, in seconds. */
 const LONGEST = 999_999_999;
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 

@@ -10,7 +10,7 @@ type Addresses = readonly LookupAddress[];
 const MOST_KNOWN = 1_000;
 
 /** How long a connection waits for an answer about a name that led somewhere before. */
-const PATIENCE: Duration = 500;
+const MAX_WAIT: Duration = 500;
 
 /** The name server of a name that took longer is silent. */
 const SILENT_AFTER: Duration = 5_000;
@@ -41,7 +41,7 @@ export class HostNames {
     const known = this.known.get(hostname);
     if (known === undefined) return running;
     try {
-      return (await valueWithin(running, PATIENCE, this.clock)) ?? known;
+      return (await valueWithin(running, MAX_WAIT, this.clock)) ?? known;
     } catch (error) {
       // That there is no such name is an answer, that none can be had is not.
       if ((error as NodeJS.ErrnoException).code === "EAI_AGAIN") return known;
@@ -50,12 +50,12 @@ export class HostNames {
   }
 
   private begin(hostname: string): Promise<Addresses> {
-    const ask = (): Promise<Addresses> => this.ask(hostname);
-    const asked = this.silent.has(hostname) ? this.turn.then(ask) : ask();
+    const isSilent = this.silent.has(hostname);
+    const asked = isSilent ? this.turn.then(() => this.ask(hostname)) : this.ask(hostname);
     const running = asked.finally(() => this.running.delete(hostname));
-    const over = running.catch(() => undefined);
-    if (this.silent.has(hostname)) this.turn = over;
     this.running.set(hostname, running);
+    const over = running.catch(() => undefined);
+    if (isSilent) this.turn = over;
     return running;
   }
 
