@@ -216,7 +216,7 @@ test("what is no message is none", () => {
 
 describe("a value that is not the gateway's is taken for absent, and counted", () => {
   const keys = new Keys("rg:");
-  const limit = { requests: 2, per: 60_000 };
+  const limit = { requests: 4, per: 60_000 };
 
   /** Each kind of value, spoilt in one way. */
   const spoilt: [string, (server: RedisServer) => Promise<unknown>][] = [
@@ -243,15 +243,17 @@ describe("a value that is not the gateway's is taken for absent, and counted", (
     for (const fact of await coordinator.facts.recall("fact")) expect(fact.length).toBeLessThan(1_025);
     await until(() => clock.now() - events.upSince > 1_700);
     const claim = { kind: "upstream", id: "limit", windows: [{ name: "calls", ...limit }] } as const;
-    // On a busy machine Redis may take too long for one: it is asked again.
-    const take = async () => {
-      let answer = await coordinator.limits.take(claim);
-      await until(async () => answer.granted || (answer = await coordinator.limits.take(claim)).granted);
-      return answer;
-    };
-    expect(await take()).toMatchObject({ granted: true, used: [1] });
-    expect(await take()).toMatchObject({ granted: true, used: [2] });
-    expect(await coordinator.limits.take(claim)).toMatchObject({ granted: false });
+    // Redis counts each call once. Where it took too long for one, on a busy machine, that is counted and not granted.
+    const granted: number[] = [];
+    await until(async () => {
+      const answer = await coordinator.limits.take(claim);
+      if (answer.granted) granted.push(answer.used[0]!);
+      return !answer.granted && answer.used[0] === limit.requests;
+    });
+    expect(granted).toEqual(granted.toSorted((one, other) => one - other));
+    expect([1, 2, 3, 4]).toEqual(expect.arrayContaining(granted));
+    expect(new Set(granted).size).toBe(granted.length);
+    expect(granted.length).toBeGreaterThan(0);
     expect(await coordinator.limits.hold({ id: "client", running: 0, wanted: 3, max: 2 })).toBe(2);
     const action = { upstream: "amulet", mode: "cache-only", by: "token", from: "loopback" } as const;
     expect(await coordinator.actions.act({ action, lasts: undefined })).toBe("fleet");
