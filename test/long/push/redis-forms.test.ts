@@ -65,8 +65,10 @@ const mutation = fc.record({ at: fc.nat(16), within: fc.option(fc.nat(8)), value
 function mutate(header: unknown[], changes: readonly { at: number; within: number | null; value: unknown }[]): void {
   for (const { at, within, value } of changes) {
     const part = header[at];
-    if (within !== null && Array.isArray(part)) part[within] = value;
-    else header[at] = value;
+    // A copy: the next change may be within it, and the same value comes again.
+    const other = structuredClone(value);
+    if (within !== null && Array.isArray(part)) part[within] = other;
+    else header[at] = other;
   }
 }
 
