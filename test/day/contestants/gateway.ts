@@ -6,7 +6,7 @@ import { untilListening } from "../../bench/server.ts";
 import { isRunning } from "../../support/child-processes.ts";
 import { findFreePort } from "../../support/ports.ts";
 import { buildProgram, PROGRAM } from "../../support/program.ts";
-import { findProgram, REDIS_SERVER } from "../../support/programs.ts";
+import { provideProgram, REDIS_SERVER } from "../../support/programs.ts";
 import { until } from "../../support/until.ts";
 import type { Contestant, PlacedRegistry, Scene } from "../contestant.ts";
 
@@ -96,11 +96,12 @@ function configuration(registries: readonly PlacedRegistry[], port: number, redi
 
 async function startRedis({ folder }: Scene) {
   const port = await findFreePort();
+  const program = provideProgram(REDIS_SERVER);
   const log = join(folder, "redis.log");
   mkdirSync(join(folder, "redis"));
   const begin = async () => {
     const args = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", join(folder, "redis")];
-    const child = startProgram(findProgram(REDIS_SERVER) ?? REDIS_SERVER.name, args, log);
+    const child = startProgram(program, args, log);
     await untilListening(child, port, log);
     return child;
   };
