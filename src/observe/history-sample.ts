@@ -35,14 +35,9 @@ export async function sampleOf(metrics: Metrics, gauges: Gauges): Promise<Histor
   }
   for (const { labels, value } of (await metrics.errors.get()).values) add(`errors:${labels.code}`, value);
   add("callsSpared", cached.hit + cached.stale);
-  add("calls", 0);
-  add("failedCalls", 0);
   for (const { labels, value } of (await metrics.upstreamAttempts.get()).values) {
-    const failed = labels.outcome === "failure" ? value : 0;
-    add("calls", value);
-    add("failedCalls", failed);
     add(`calls:${labels.upstream}`, value);
-    add(`failed:${labels.upstream}`, failed);
+    add(`failed:${labels.upstream}`, labels.outcome === "failure" ? value : 0);
   }
   for (const { labels, counts: buckets } of histogramSeries(await metrics.upstreamDuration.get())) {
     const of = `:${labels.upstream}`;

@@ -86,7 +86,16 @@ export class History {
     // The wall clock may be set back; a step is always after the one before.
     this.times[at] = Math.max(Math.floor(this.clock.wallNow()), before + 1);
     this.clear(at);
-    for (const [name, count] of sample.counts) this.put(name, rise(last?.counts.get(name), count));
+    // Added up here: the sum of what was counted falls where a registry goes.
+    const all = { calls: 0, failed: 0 };
+    for (const [name, count] of sample.counts) {
+      const risen = rise(last?.counts.get(name), count);
+      this.put(name, risen);
+      if (name.startsWith("calls:")) all.calls += risen;
+      if (name.startsWith("failed:")) all.failed += risen;
+    }
+    this.put("calls", all.calls);
+    this.put("failedCalls", all.failed);
     const served = rise(last?.served, sample.served);
     // 0 of 0 is NaN: there was nothing to measure.
     this.put("hitRatio", served / (served + rise(last?.missed, sample.missed)));

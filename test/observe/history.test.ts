@@ -60,6 +60,8 @@ describe("the history", () => {
       "errors:upstream_timeout": [3, 0],
       "calls:amulet": [10, 4],
       "failed:amulet": [0, 1],
+      calls: [10, 4],
+      failedCalls: [0, 1],
       hitRatio: [null, null],
       residentBytes: [null, null],
       cacheBytes: [0, 0],
@@ -78,13 +80,20 @@ describe("the history", () => {
     expect(lines["calls:amulet"]).toEqual(Array.from({ length: 720 }, (_, i) => 2 * (281 + i) - 1));
   });
 
+  test("has no calls that nobody made when a registry goes, with all that was counted of it", () => {
+    const { history, step } = oneProcess();
+    step({ counts: { "calls:ann": 200, "failed:ann": 50, "calls:bob": 200, "failed:bob": 0 } });
+    step({ counts: { "calls:bob": 201, "failed:bob": 0 } });
+    expect(history.report().lines).toMatchObject({ calls: [400, 1], failedCalls: [50, 0] });
+  });
+
   test("tells a reader that has a part of it only what came after", () => {
     const { history, step } = oneProcess();
-    step({ counts: { calls: 1 } });
-    step({ counts: { calls: 3 } });
+    step({ counts: { "calls:amulet": 1 } });
+    step({ counts: { "calls:amulet": 3 } });
     const first = history.report();
     expect(history.report(first.times.at(-1))).toMatchObject({ complete: false, times: [], lines: { calls: [] } });
-    step({ counts: { calls: 6, "errors:client_gone": 1 } });
+    step({ counts: { "calls:amulet": 6, "errors:client_gone": 1 } });
     const second = history.report(first.times.at(-1));
     expect(second).toMatchObject({ complete: false, lines: { calls: [3], "errors:client_gone": [1] } });
     // A line that was not there before begins with nothing.
@@ -186,8 +195,6 @@ test("what is taken is what the metrics say", async () => {
     "requests:stale": 0,
     "errors:no_such_path": 2,
     callsSpared: 2,
-    calls: 2,
-    failedCalls: 1,
     "calls:amulet": 2,
     "failed:amulet": 1,
   });

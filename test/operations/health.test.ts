@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
+import type { Registry } from "@prometheus-io/client";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import type { Metrics } from "../../src/observe/metrics.ts";
+import { forgetUpstreams } from "../../src/observe/metrics/announcement.ts";
 import { LOG_EVENTS } from "../../src/observe/log-events.ts";
 import { CONDITIONS } from "../../src/operations/conditions/conditions.ts";
 import type { Health } from "../../src/operations/conditions/health.ts";
@@ -40,12 +42,15 @@ interface Scene extends Partial<ProcessStatus> {
 class Gateway {
   readonly clock = new ManualClock();
   readonly metrics: Metrics;
+  readonly registry: Registry;
   scene: Scene;
   readonly report: HealthReport;
 
   constructor(scene: Scene = {}) {
     this.scene = scene;
-    this.metrics = createMetrics().metrics;
+    const { metrics, registry } = createMetrics();
+    this.metrics = metrics;
+    this.registry = registry;
     this.report = new HealthReport({
       clock: this.clock,
       metrics: this.metrics,
@@ -250,6 +255,26 @@ test("what was counted more than ten minutes ago is over", async () => {
   for (let i = 0; i < 22; i++) gateway.clock.advance(30_000);
   expect((await gateway.look()).findings).toEqual([]);
   report.stop();
+});
+
+test("what failed before at a registry that is gone is no failure of now", async () => {
+  const gateway = new Gateway({ upstreams: [upstream("b")] });
+  const { requests, cacheAnswers } = gateway.metrics;
+  const count = (name: string, failed: number, right: number) => {
+    requests.inc({ operation: "info", upstream: name, status: "5xx" }, failed);
+    requests.inc({ operation: "info", upstream: name, status: "2xx" }, right);
+    cacheAnswers.inc({ operation: "info", upstream: name, outcome: "stale" }, failed);
+    cacheAnswers.inc({ operation: "info", upstream: name, outcome: "hit" }, right);
+  };
+  count("a", 5_000, 0);
+  count("b", 500, 1_000);
+  gateway.report.start();
+  for (let i = 0; i < 22; i++) gateway.clock.advance(30_000);
+  await gateway.look();
+  await forgetUpstreams(gateway.registry, new Set(["b"]));
+  count("b", 0, 1_000);
+  expect((await gateway.look()).findings).toEqual([]);
+  gateway.report.stop();
 });
 
 test("of hundreds that fail, twenty are listed and all are counted", async () => {

@@ -18,7 +18,7 @@ export interface Facts extends ProcessStatus {
   readonly replicasLost: readonly string[];
   /** Of gauges that are above 0: their labels. */
   readonly gauges: Readonly<Record<ReadGauge, readonly Readonly<Record<string, string>>[]>>;
-  readonly recent: Pick<RecentCounts, "risen" | "period">;
+  readonly recent: Pick<RecentCounts, "risen" | "risenOfAll" | "period">;
   /** Milliseconds since the Unix epoch. */
   readonly wallNow: number;
 }

@@ -61,6 +61,12 @@ export class RecentCounts {
     // An upstream that went and came back counts anew.
     return now < before ? now : now - before;
   }
+
+  /** The same, added up over all upstreams: their total falls where one goes with all that was counted of it. */
+  risenOfAll(name: string): number {
+    const names = [...this.now.keys()].filter((each) => each.startsWith(`${name} of `));
+    return names.reduce((sum, each) => sum + this.risen(each), 0);
+  }
 }
 
 /** A few numbers for each upstream, added up from the metrics. */
@@ -68,12 +74,12 @@ async function countsOf(metrics: Metrics): Promise<ReadonlyMap<string, number>> 
   const counts = new Map<string, number>();
   const add = (name: string, amount: number) => counts.set(name, (counts.get(name) ?? 0) + amount);
   for (const { labels, value } of (await metrics.requests.get()).values) {
-    add("requests", value);
-    if (labels.status === "5xx") add("requests failed", value);
+    add(`requests of ${labels.upstream}`, value);
+    if (labels.status === "5xx") add(`failed requests of ${labels.upstream}`, value);
   }
   for (const { labels, value } of (await metrics.cacheAnswers.get()).values) {
-    add("answers", value);
-    if (labels.outcome === "stale") add("answers stale", value);
+    add(`answers of ${labels.upstream}`, value);
+    if (labels.outcome === "stale") add(`stale answers of ${labels.upstream}`, value);
   }
   for (const { labels, value } of (await metrics.redisCommands.get()).values) {
     add("redis commands", value);

@@ -16,7 +16,7 @@ export const TRAFFIC_CONDITIONS: readonly Condition[] = [
     ],
     for: "2m",
     find: ({ recent }) => {
-      const [failed, all] = [recent.risen("requests failed"), recent.risen("requests")];
+      const [failed, all] = [recent.risenOfAll("failed requests"), recent.risenOfAll("requests")];
       if (failed === 0 || failed / all <= 14.4 * ERROR_BUDGET) return [];
       const text = `${failed} of ${sayCount(all, "request")} failed in the last ${sayDuration(recent.period)}`;
       return [{ text }];
@@ -109,7 +109,7 @@ export const TRAFFIC_CONDITIONS: readonly Condition[] = [
     conditions: [{ value: STALE_RATIO, is: ">", bound: 0.2 }],
     for: "10m",
     find: ({ recent }) => {
-      const [stale, all] = [recent.risen("answers stale"), recent.risen("answers")];
+      const [stale, all] = [recent.risenOfAll("stale answers"), recent.risenOfAll("answers")];
       if (all < 20 || stale / all <= 0.2) return [];
       return [{ text: `${stale} of ${all} cached answers of the last ${sayDuration(recent.period)} were stale` }];
     },
