@@ -5,6 +5,9 @@ import type { UpstreamState, UpstreamStatus } from "../upstream/status.ts";
 const ADMIN_GRACE = 5_000;
 const REDIS_GRACE = 1_000;
 
+/** No node of theirs has proved the right admin. */
+const WITHOUT_ADMIN: ReadonlySet<UpstreamState> = new Set(["unproved", "disabled", "wrong-admin"]);
+
 export interface ReadinessSources {
   readonly clock: Clock;
   isDraining(): boolean;
@@ -51,7 +54,7 @@ export class Readiness {
     if (this.wasReady) return undefined;
     const running = this.sources.clock.now() - this.startedAt;
     if (!this.sources.isRedisConnected() && running < REDIS_GRACE) return "waiting for Redis";
-    const hasAdmin = upstreams.some(({ state }) => state !== "unproved" && state !== "disabled");
+    const hasAdmin = upstreams.some(({ state }) => !WITHOUT_ADMIN.has(state));
     if (!hasAdmin && running < ADMIN_GRACE) return "waiting for an upstream to prove its admin";
     this.wasReady = true;
     return undefined;

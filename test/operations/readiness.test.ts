@@ -44,6 +44,14 @@ describe("a replica is ready", () => {
     expect(isReady()).toBe(true);
   });
 
+  test("not by an upstream that names another admin, while the others have not answered", () => {
+    const { clock, world, isReady } = begin(["wrong-admin", "unproved"]);
+    expect(isReady()).toBe(false);
+    world.states = ["wrong-admin", "wrong-admin"];
+    clock.advance(5_000);
+    expect(isReady()).toBe(false);
+  });
+
   test("one second later at most because of Redis", () => {
     const waiting = begin(["up"], false);
     expect(waiting.readiness.report().reason).toContain("Redis");
