@@ -306,7 +306,7 @@ export const LOG_EVENTS = {
     fields: { delayMs: "how late, in milliseconds" },
   },
   "console sign-in": {
-    levels: ["info"],
+    levels: ["warn"],
     says: "Somebody signed in to the operators' console with an operations token.",
     fields: {
       by: "operations token, with the operator's name before it where there is one",
@@ -403,7 +403,7 @@ export const LOG_EVENTS = {
     fields: { reason: REASON },
   },
   "operator action": {
-    levels: ["info"],
+    levels: ["warn"],
     says: "An operator purged, did something to a node or an upstream, or decided about a registry that was found, through this operations listener.",
     fields: {
       did: "purge, node, upstream or discovery",

@@ -87,7 +87,7 @@ export class Audit {
     if (scope === "pending") this.settleLater();
     // Ids and addresses stay out of the log; an admin has its alias there, a node its place.
     const { instrument: _, contract: __, admin: ___, url: ____, ...logged } = shown;
-    this.options.log.info({ did, ...logged, ...operator, reach: scope }, "operator action");
+    this.options.log.warn({ did, ...logged, ...operator, reach: scope }, "operator action");
   }
 
   /** What was done before `before`, by all replicas where Redis is there. */

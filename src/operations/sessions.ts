@@ -170,7 +170,7 @@ export function addSession(
       log.warn({ from: operatorOf(raw, NO_CREDENTIAL).from }, "console sign-in refused");
       throw new GatewayError("unauthenticated", "this is not the operations token");
     }
-    log.info({ ...operatorOf(raw, { shown: "operations token", identity }) }, "console sign-in");
+    log.warn({ ...operatorOf(raw, { shown: "operations token", identity }) }, "console sign-in");
     // Who lies about TLS hurts only their own session: the field can but narrow where the cookie is sent.
     const isSecure = headers["x-forwarded-proto"] === "https";
     sessions.end(headers.cookie, localPort);
