@@ -77,8 +77,11 @@ export function addReports(app: FastifyInstance, options: ReportsOptions): void 
   app.get("/replicas", async (_request, reply) => reply.send(await options.replicas.report()));
   app.get("/clients", async (_request, reply) => reply.send(options.clients()));
   app.get("/explain", async (request, reply) => {
-    const { path } = request.query as { path?: unknown };
-    if (typeof path !== "string") throw new GatewayError("invalid_query", "explain needs the query parameter path");
+    const { path, ...others } = request.query as { path?: unknown };
+    // What follows an `&` that is not encoded is a parameter of this URL, and another page would be explained.
+    if (typeof path !== "string" || Object.keys(others).length > 0) {
+      throw new GatewayError("invalid_query", "explain takes the query parameter path, once, with each & in it as %26");
+    }
     return reply.send(await explain(path));
   });
 }

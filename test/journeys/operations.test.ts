@@ -260,7 +260,7 @@ describe("explain", () => {
   });
 
   test("needs a path, once", async () => {
-    for (const path of ["/explain", "/explain?path=/a&path=/b"]) {
+    for (const path of ["/explain", "/explain?path=/a&path=/b", "/explain?path=/a?pageSize=10&pageToken=b"]) {
       expect((await send(running().operations, { path })).status).toBe(400);
     }
   });
