@@ -22,7 +22,7 @@ interface PlacedKey extends ClientKey {
   readonly line: number;
 }
 
-const MAX_KEYS = 100_000;
+export const MAX_KEYS = 100_000;
 
 /** Characters. */
 const MAX_LINE = 4 * 2 ** 10;

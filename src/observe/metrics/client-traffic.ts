@@ -1,5 +1,6 @@
 import type { Client } from "../../clients/client.ts";
 import type { Instant } from "../../clock.ts";
+import { MAX_KEYS } from "../../config/keys-file.ts";
 import type { ErrorCode } from "../../errors.ts";
 import type { Metrics } from "../metrics.ts";
 import { CLIENT_REFUSAL, type ClientRefusal, MOST_NAMES, type OperationLabel, type OutcomeLabel } from "./labels.ts";
@@ -21,6 +22,8 @@ interface CountedClient {
   /** The last one that was counted here. */
   client: Client;
   readonly name: string;
+  /** In metrics: its name, or that of a group. */
+  readonly label: string;
   requests: number;
   lastSeen: Instant;
   readonly refusals: Partial<Record<ClientRefusal, number>>;
@@ -71,7 +74,7 @@ export class ClientTraffic {
   /** Counts a request; `client` is undefined where it is not known who asked. */
   count(client: Client | undefined, operation: OperationLabel, outcome: OutcomeLabel, at: Instant): void {
     const counted = client === undefined ? undefined : this.of(client);
-    this.options.metrics.clientRequests.inc({ client: counted?.name ?? NOBODY, operation, outcome });
+    this.options.metrics.clientRequests.inc({ client: counted?.label ?? NOBODY, operation, outcome });
     if (counted === undefined) return;
     counted.requests += 1;
     counted.lastSeen = at;
@@ -81,20 +84,19 @@ export class ClientTraffic {
   refused(client: Client | undefined, code: ErrorCode, at: Instant): void {
     if (!isClientRefusal(code)) return;
     const counted = client === undefined ? undefined : this.of(client);
-    const name = counted?.name ?? NOBODY;
     if (counted !== undefined) counted.refusals[code] = (counted.refusals[code] ?? 0) + 1;
     const audited = counted ?? this.nobody;
-    this.options.metrics.clientRefusals.inc({ client: name, reason: code });
+    this.options.metrics.clientRefusals.inc({ client: counted?.label ?? NOBODY, reason: code });
     if (at - audited.auditedAt < AUDIT_EVERY) return;
     audited.auditedAt = at;
-    this.options.onRefused({ client: name, tier: client?.tier.name ?? NOBODY, reason: code });
+    this.options.onRefused({ client: counted?.name ?? NOBODY, tier: client?.tier.name ?? NOBODY, reason: code });
   }
 
   /** Counts a request that was let in although a limit of its client's tier would refuse it. */
   spared(client: Client, reason: ClientRefusal, at: Instant): void {
     const counted = this.of(client);
     counted.spared += 1;
-    this.options.metrics.clientSpared.inc({ client: counted.name, reason });
+    this.options.metrics.clientSpared.inc({ client: counted.label, reason });
     if (at - counted.auditedAt < AUDIT_EVERY) return;
     counted.auditedAt = at;
     this.options.onSpared({ client: counted.name, tier: client.tier.name, reason });
@@ -118,17 +120,21 @@ export class ClientTraffic {
       return known;
     }
     const isNamed = client.kind === "anonymous" || ofKind.size < MOST_NAMES[client.kind];
-    const key = isNamed ? client.name : groupOf(client);
-    const counted = ofKind.get(key) ?? newlyCounted(client, isNamed ? labelOf(client) : key);
+    // Names of keys are the operator's own, and many: each is shown by itself, and beyond some is no label of its own.
+    const isApart = isNamed || (client.kind === "key" && ofKind.size < MAX_KEYS);
+    const key = isApart ? client.name : groupOf(client);
+    const label = isNamed ? labelOf(client) : groupOf(client);
+    const counted = ofKind.get(key) ?? newlyCounted(client, isApart ? labelOf(client) : label, label);
     ofKind.set(key, counted);
     return counted;
   }
 }
 
-function newlyCounted(client: Client, name: string): CountedClient {
+function newlyCounted(client: Client, name: string, label: string): CountedClient {
   return {
     client,
     name,
+    label,
     requests: 0,
     lastSeen: 0,
     refusals: {},
