@@ -240,9 +240,11 @@ function climbs(segment: string): boolean {
  * neither the admin nor anything else in it would have been compared.
  */
 function hidesEndpoint(segments: readonly string[]): boolean {
-  if (!segments.some((segment) => MAY_READ_OTHERWISE.test(segment))) return false;
-  return readingsOf(segments).some((reading) => {
+  const isPlain = !segments.some((segment) => MAY_READ_OTHERWISE.test(segment));
+  return (isPlain ? [segments] : readingsOf(segments)).some((reading) => {
     const parts = reading.flatMap((text) => text.split(/[/\\]/).map(withoutParameters)).filter((part) => part !== "");
+    // Such a server may forgive a `registry` more, as is done here.
+    if (parts[0]?.toLowerCase() === "registry") return true;
     const isOther = parts.length !== segments.length || parts.some((part, i) => part !== segments[i]);
     return isOther && (matchEndpoint(parts).match !== "other" || adminPathsOfPassThrough(parts) !== undefined);
   });

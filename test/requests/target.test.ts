@@ -166,6 +166,10 @@ describe("what a URL addresses", () => {
     ["/registry/transfer-instruction/v2/transfer-%2566actory", 404],
     ["/registry/allocation%25252Fv2/settlement-factory", 404],
     ["/registry/transfer-instruction/v2/transfer-factory;v=1", 404],
+    ["/registry/registry/registry/transfer-instruction/v1/transfer-factory", 404],
+    ["/registry/%72egistry/transfer-instruction/v1/transfer-factory", 404],
+    ["/registry/Registry/transfer-instruction/v1/transfer-factory", 404],
+    ["/registry/registry/%2572egistry/drafts/v1/x", 404],
     [`${PREFIX}/bonds/registry/transfer-instruction;x/v2%3By/transfer-factory%253Bv=1`, 404],
   ])("%s is refused: %i", (url, status) => {
     expect(refusal(url)[0]).toBe(status);
