@@ -32,7 +32,7 @@ const LEAST_ANSWER = 3_000;
 
 /**
  * Remembers what the URLs of metadata requests stand for, so that a hit parses nothing. It belongs to one snapshot,
- * within which a URL keeps its meaning.
+ * within which a URL keeps its meaning, but where an upstream learns an admin that another one had.
  */
 export class HitMemo {
   private readonly targets: LRUCache<string, HitTarget>;
@@ -52,7 +52,8 @@ export class HitMemo {
 
   find(url: string): HitTarget | undefined {
     const target = this.targets.get(url);
-    return target !== undefined && target.upstream.admin === target.admin ? target : undefined;
+    if (target === undefined || target.upstream.isDisabled) return undefined;
+    return target.upstream.admin === target.admin ? target : undefined;
   }
 }
 

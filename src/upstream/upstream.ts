@@ -85,14 +85,19 @@ export class Upstream {
     return this.parts.nodes.admin;
   }
 
+  /** Nothing is asked of it: another upstream has its admin, or nodes name different ones. */
+  get isDisabled(): boolean {
+    return this.parts.nodes.disabledBecause !== undefined;
+  }
+
   /** A node has proved the admin and nothing contradicts it. */
   get isProved(): boolean {
-    return this.parts.nodes.hasProved && this.parts.nodes.disabledBecause === undefined;
+    return this.parts.nodes.hasProved && !this.isDisabled;
   }
 
   get state(): UpstreamState {
     const { nodes, breaker } = this.parts;
-    if (nodes.disabledBecause !== undefined) return "disabled";
+    if (this.isDisabled) return "disabled";
     if (!nodes.hasProved) {
       const isWrong = nodes.all.some(({ state }) => state === "wrong-admin") && !nodes.isAgreementAwaited;
       return isWrong ? "wrong-admin" : "unproved";
