@@ -4,6 +4,7 @@ import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import { NOTHING_FOUND } from "../upstream/found.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
+import type { Pin } from "./pin.ts";
 import { Search, type SearchOptions } from "./search.ts";
 
 /** What is being written may take so long when the process ends. */
@@ -16,13 +17,13 @@ interface Followed {
 
 /** Registries that are found, by the configuration in use: none where it says nothing of it. */
 export class Discovery {
-  private readonly options: SearchOptions;
+  private readonly options: Omit<SearchOptions, "known">;
   private config: Followed;
   private search: Search | undefined;
   private turn: Promise<unknown> = Promise.resolve();
   private hasStarted = false;
 
-  constructor({ discovery, limits }: Followed, options: SearchOptions) {
+  constructor({ discovery, limits }: Followed, options: Omit<SearchOptions, "known">) {
     this.config = { discovery, limits };
     this.options = options;
     this.search = this.begin();
@@ -45,9 +46,10 @@ export class Discovery {
       const next = { discovery, limits };
       if (isDeepStrictEqual(next, this.config)) return;
       this.config = next;
-      await this.search?.close();
+      const before = this.search;
+      await before?.close();
       this.options.observer.ended();
-      this.search = this.begin();
+      this.search = this.begin(before?.pinned);
       if (this.search === undefined) {
         await this.options.use(NOTHING_FOUND).catch(() => undefined);
         return;
@@ -80,8 +82,9 @@ export class Discovery {
     await settledWithin(closing, CLOSE_TIMEOUT, this.options.clock);
   }
 
-  private begin(): Search | undefined {
+  /** @param known what was pinned before: a file that could not be written lacks it */
+  private begin(known: readonly Pin[] = []): Search | undefined {
     const { discovery, limits } = this.config;
-    return discovery === undefined ? undefined : new Search(discovery, limits, this.options);
+    return discovery === undefined ? undefined : new Search(discovery, limits, { ...this.options, known });
   }
 }

@@ -11,6 +11,8 @@ export interface PinsOptions {
   readonly clock: Clock;
   readonly files: FileWatcher;
   readonly file: string;
+  /** What was pinned before by this process. */
+  readonly known: readonly Pin[];
   /** What replicas share; undefined: this one is alone. */
   readonly shared: SharedRows | undefined;
   /** Other pins are in effect than before. */
@@ -55,6 +57,7 @@ export class Pins {
   constructor(options: PinsOptions) {
     this.options = options;
     this.file = new PinFile(options.file);
+    for (const pin of options.known) this.take(pin);
   }
 
   /** Reads what is there. Never rejects; from then on the pins of other replicas arrive. */
@@ -67,7 +70,7 @@ export class Pins {
       shared.follow((rows) => this.merge(rows));
       await settledWithin(this.lookUntil(shared, clock.now() + FIRST_LOOK), FIRST_LOOK, clock);
     }
-    if (isAnew) this.options.onBegunAnew(this.pins.size);
+    if (isAnew && this.options.known.length === 0) this.options.onBegunAnew(this.pins.size);
     if (this.isClosed) return;
     const take = async (): Promise<boolean> => {
       await this.recheck();

@@ -9,7 +9,7 @@ import { type Candidate, isUsed, judge, pinOf, problemOf } from "./candidate.ts"
 import { Candidates } from "./candidates.ts";
 import { DiscoveryEvents, type DiscoveryObserver } from "./events.ts";
 import { GatheredPins } from "./gathered-pins.ts";
-import { isSameSet } from "./pin.ts";
+import { isSameSet, type Pin } from "./pin.ts";
 import { Pins } from "./pins.ts";
 import { mendings, type Proof, Prober } from "./prober.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
@@ -26,6 +26,8 @@ export interface SearchOptions {
   readonly shared: SharedRows | undefined;
   /** Upstreams of the configuration in use, which win. */
   readonly written: () => Config["upstreams"];
+  /** What was pinned by the configuration before, whatever of it could be written. */
+  readonly known: readonly Pin[];
   /** Has what was found used from now on, and nothing else that was found. */
   readonly use: (found: FoundRegistries) => Promise<void>;
 }
@@ -53,7 +55,7 @@ export class Search {
   private hasRun = false;
 
   constructor(config: DiscoveryConfig, limits: Config["limits"], options: SearchOptions) {
-    const { clock, files, observer, shared, written } = options;
+    const { clock, files, observer, shared, written, known } = options;
     const { every, allowPrivate, defaults, pinFile } = config;
     this.options = options;
     this.config = config;
@@ -71,6 +73,7 @@ export class Search {
       files,
       shared,
       file: pinFile,
+      known,
       onChange: changed,
       onKept: (fault) => observer.pinFile(fault),
       onBegunAnew: (fromRedis) => observer.pinsBegunAnew(fromRedis),
@@ -110,6 +113,10 @@ export class Search {
     this.cancelTimer();
     await this.pins.close();
     this.prober.close();
+  }
+
+  get pinned(): readonly Pin[] {
+    return this.pins.all();
   }
 
   report(): DiscoveryReport {
