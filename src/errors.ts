@@ -286,7 +286,7 @@ export const CLIENT_ERRORS = {
   admin_not_known_yet: {
     status: 503,
     proxyError: "destination_unavailable",
-    means: "A registry has not named its admin yet, so that the gateway cannot say whose it is.",
+    means: "A registry has not named its admin yet, or may yet be found: the gateway cannot say whose it is.",
     remedy: TRY_LATER,
   },
   upstream_disabled: {

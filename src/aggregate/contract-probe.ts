@@ -17,13 +17,14 @@ export interface ProbeResult {
  * Asks every registry the same question about a contract. Exactly one that answers 200 is the one.
  *
  * @param howToName what a client can do where asking does not say, for the texts of errors
- * @throws GatewayError 400 when several do; when none does: 502, 503 or 504 when one of them could not say, and so might
- * be the one, 400 when one refuses the request, 404 when all say 404
+ * @param isSearching further registries may yet be found
+ * @throws GatewayError 400 when several do; when none does: 502, 503 or 504 when one of them could not say, or another may
+ * yet be found, and so might be the one, 400 when one refuses the request, 404 when all say 404
  */
 export async function probeContract(
   upstreams: readonly Upstream[],
   call: (upstream: Upstream) => Promise<UpstreamAnswer>,
-  howToName: string,
+  { howToName, isSearching }: { readonly howToName: string; readonly isSearching: boolean },
 ): Promise<ProbeResult> {
   const results: ProbeResult[] = [];
   const failures: GatewayError[] = [];
@@ -49,6 +50,7 @@ export async function probeContract(
   }
   const [failure] = failures;
   if (failure !== undefined) throw asServerError(failure);
+  if (isSearching) throw notAllFound("knows this contract id");
   const refusal = results.find(({ answer }) => answer.status !== 404);
   if (refusal === undefined)
     throw new GatewayError("contract_unknown", "no registry behind this gateway knows this contract id");
@@ -56,6 +58,15 @@ export async function probeContract(
     "contract_refused",
     `no registry answers for this contract id; the registry "${refusal.upstream.name}" refused the request with ` +
       `${refusal.answer.status}; ${howToName}`,
+  );
+}
+
+/** The 503 where no registry that is known is the one, and further ones may yet be found. */
+export function notAllFound(what: string): GatewayError {
+  return new GatewayError(
+    "admin_not_known_yet",
+    `no registry that is known yet ${what}, but not all registries behind this gateway are found; try again shortly`,
+    { retryAfter: 5 },
   );
 }
 

@@ -1,6 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import { failedListing, unreadableAnswer } from "../registry/listing.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import { notAllFound } from "./contract-probe.ts";
 import type { Part } from "./composed-answer.ts";
 import { isObjectText, withMembers } from "./instrument-text.ts";
 import { type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";
@@ -48,7 +49,8 @@ type Finding =
  * then the one that was found is not the only one.
  *
  * @param baseUrlOf how a registry is addressed, for the texts of errors
- * @throws GatewayError 404 when no registry has it, 409 when several have, what a registry failed with when none has it
+ * @param isSearching further registries may yet be found
+ * @throws GatewayError 404 when no registry has it, 503 when one that has it may yet be found, 409 when several have, what a registry failed with when none has it
  * and that one could not be asked
  */
 export async function findInstrument(
@@ -58,10 +60,12 @@ export async function findInstrument(
     known,
     request,
     baseUrlOf,
+    isSearching,
   }: {
     readonly known: KnownInstruments;
     readonly request: ClientRequest;
     readonly baseUrlOf: (registry: RegistryMetadata) => string;
+    readonly isSearching: boolean;
   },
 ): Promise<FoundInstrument> {
   const findings = await Promise.all(registries.map((registry) => lookUp(registry, id, { known, request })));
@@ -79,6 +83,7 @@ export async function findInstrument(
   }
   const doubt = only === undefined ? failed[0] : failed.find(({ registry }) => known.seen.has(registry));
   if (doubt !== undefined) throw doubt.error;
+  if (only === undefined && isSearching) throw notAllFound("has an instrument with this id");
   if (only === undefined)
     throw new GatewayError("instrument_unknown", "no registry behind this gateway has an instrument with this id");
   const { registry, text, admin } = only;

@@ -76,6 +76,11 @@ function warnOfUpstream(upstream: UpstreamConfig): string[] {
   return warnings;
 }
 
+function warnOfPlain({ routing: { plain }, upstreams }: Config): string[] {
+  if (!upstreams.some(({ name, enabled }) => name === plain && !enabled)) return [];
+  return [`routing.plain: the upstream ${plain} is not enabled: requests that name no registry are refused`];
+}
+
 function warnOfDiscovery({ discovery }: Config): string[] {
   if (discovery === undefined) return [];
   const { defaults, approve, allowPrivate } = discovery;
@@ -126,6 +131,7 @@ export function warnings(config: Config): string[] {
     ...warnOfOperations(config.operations),
     ...warnOfProxies(config.listen),
     ...config.upstreams.filter(({ enabled }) => enabled).flatMap(warnOfUpstream),
+    ...warnOfPlain(config),
     ...warnOfDiscovery(config),
     ...warnOfSharedHosts(config),
     ...warnOfFiles(config),

@@ -98,6 +98,7 @@ async function composeInstrument(
     known: services.aggregation.catalogue.known(registries, id),
     request: asked,
     baseUrlOf: (registry) => basePathOf(snapshot, registry),
+    isSearching: snapshot.upstreams.isSearching,
   });
   return { text, freshness: combineFreshness(parts), missing };
 }

@@ -248,7 +248,7 @@ async function probeRegistries(call: ClientCall): Promise<Answer> {
     all,
     // No client's token is shown to registries that it may not be meant for.
     (each) => each.call({ ...callOf(call, each, false), deadline: deadlineOf(each), signal }),
-    howToName(snapshot),
+    { howToName: howToName(snapshot), isSearching: snapshot.upstreams.isSearching },
   );
   routeTo(call.context, probed.upstream, "probe");
   check(call, probed.upstream, probed.answer);

@@ -266,17 +266,27 @@ export function hasPlainUpstream(snapshot: Snapshot): boolean {
 }
 
 /**
- * The registry of a request that names none: the sole one, or the one that `routing.plain` names.
+ * The registry of a request that names none: the one that `routing.plain` names, else the sole one.
  *
  * @param bodyMayName the request is a factory call, whose body could have named its admin
- * @throws GatewayError 400 that says how to name the registry
+ * @throws GatewayError 400 that says how to name the registry, 503 while others than the only one that is known may be found
  */
 export function plainUpstream(snapshot: Snapshot, bodyMayName: boolean): Upstream {
   const upstream = findPlainUpstream(snapshot);
-  if (upstream === undefined) throw adminNotNamed(snapshot.config.routing, bodyMayName);
-  return upstream;
+  if (upstream !== undefined) return upstream;
+  const { upstreams, config } = snapshot;
+  if (config.routing.plain !== "aggregate" || !upstreams.isSearching) throw adminNotNamed(config.routing, bodyMayName);
+  throw new GatewayError(
+    "admin_not_known_yet",
+    "the request does not say which registry it means, and not all registries behind this gateway are found yet; name " +
+      "the instrument admin, or try again shortly",
+    { retryAfter: 5 },
+  );
 }
 
+/** One that is named and not in use has no other in its place. */
 function findPlainUpstream({ upstreams, config }: Snapshot): Upstream | undefined {
-  return upstreams.all.length === 1 ? upstreams.all[0] : upstreams.byName(config.routing.plain);
+  const { plain } = config.routing;
+  if (plain !== "aggregate" && plain !== "off") return upstreams.byName(plain);
+  return upstreams.all.length === 1 && !upstreams.isSearching ? upstreams.all[0] : undefined;
 }

@@ -19,7 +19,8 @@ export class Upstreams {
   readonly all: readonly Upstream[];
   private readonly byAlias: ReadonlyMap<string, Upstream>;
   private readonly claims: AdminClaims;
-  private readonly isSearching: boolean;
+  /** Further registries may yet be found: one that is there alone may not be the only one. */
+  readonly isSearching: boolean;
   private readonly groups: RateLimitGroups;
 
   /**

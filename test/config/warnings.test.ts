@@ -30,6 +30,11 @@ test.each<[about: string, text: string, begin: string[]]>([
     [],
   ],
   [
+    "a plain base URL of an upstream that is not enabled",
+    "routing: { plain: a }\nupstreams: [{ name: b, urls: ['https://b.example'] }, { name: a, enabled: false, urls: ['https://a.example'] }]",
+    ["routing.plain: the upstream a is not enabled"],
+  ],
+  [
     "credentials over http:// beyond loopback",
     "upstreams: [{ name: a, urls: ['https://a.example', 'http://b.example'], auth: { bearerToken: hunter2 } }]",
     ["upstreams[a].urls: its credentials can be read on the way", "upstreams[a].auth: every client"],

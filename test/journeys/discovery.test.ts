@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import {
@@ -220,6 +220,73 @@ test("a written upstream wins over one that is found, whether it names its admin
       lastError: expect.stringContaining('upstream "one" of the configuration'),
     }),
   ]);
+});
+
+test("a URL that waits for approval waits on after a reload, though no pin could be written", async () => {
+  const [first, second] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  const list = await startPublisher(listOf({ [ONE]: first.url }));
+  symlinkSync(join(folder(), "nowhere"), join(folder(), "volume"));
+  const keys = (ttl: string) => ({
+    cache: { ttl: { info: ttl } },
+    discovery: discoveryBy(list.url, { pinFile: join(folder(), "volume", "pins.json") }),
+  });
+  const gateway = await startGateway(keys("1m"));
+  await untilState(gateway, ONE, "pinned");
+  list.publish(listOf({ [ONE]: second.url }));
+  await untilState(gateway, ONE, "waiting");
+  await gateway.gateway.reload({ ...testConfig(keys("2m")), operations: gateway.gateway.config.operations });
+  await untilReadAgain(list);
+  await untilState(gateway, ONE, "waiting");
+  expect(await registryOf(gateway, ONE)).toMatchObject({ urls: [first.url] });
+  await fetch(`${gateway.registrar(ONE)}/registry/metadata/v1/instruments?pageSize=7`);
+  expect([first.calls.count("instruments"), second.calls.count("instruments")]).toEqual([1, 0]);
+});
+
+// The first of several that was proved got what was meant for the others, and answered with a context of its own.
+test("the first registry that is found gets no request that names none, until the others are found", async () => {
+  const [one, two] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: TWO })]);
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  two.script(async () => void (await released));
+  const list = await startPublisher(listOf({ [ONE]: one.url, [TWO]: two.url }));
+  const gateway = await startGateway({ discovery: discoveryBy(list.url) });
+  const cancel = async () => {
+    const path = "/registry/allocations/v1/00aabbcc/choice-contexts/cancel";
+    const answer = await fetch(`${gateway.url}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: "{}",
+    });
+    return { status: answer.status, ...((await answer.json()) as { code?: string }) };
+  };
+  await untilState(gateway, ONE, "pinned");
+  expect(await adminAt(gateway.registrar(ONE))).toBe(ONE);
+  expect(await adminAt(gateway.url)).toBe(503);
+  expect(await cancel()).toMatchObject({ status: 503, code: "admin_not_known_yet" });
+  release();
+  await untilState(gateway, TWO, "pinned");
+  await until(async () => (await adminAt(gateway.url)) === 400);
+});
+
+test("a URL that was answered by a found registry is answered by the written one that has its admin later", async () => {
+  const [mine, found] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  mine.script(() => ({ status: 503, body: "" }));
+  const list = await startPublisher(listOf({ [ONE]: found.url }));
+  const gateway = await startGateway({
+    cache: { ttl: { info: "1ms" }, staleWhileRevalidate: "0s", staleIfError: "0s" },
+    upstreams: [{ name: "mine", urls: [mine.url] }],
+    discovery: discoveryBy(list.url),
+  });
+  await untilState(gateway, ONE, "pinned");
+  await until(async () => (await adminAt(gateway.registrar(ONE))) === ONE);
+  mine.script(() => undefined);
+  const stateOf = async (name: string) => {
+    const { upstreams } = (await (await fetch(`${gateway.operations}/status`)).json()) as {
+      upstreams: { name: string; state: string }[];
+    };
+    return upstreams.find((each) => each.name === name)?.state;
+  };
+  await until(async () => (await stateOf("mine")) === "up" && (await stateOf("one")) === "disabled");
+  expect(await adminAt(gateway.registrar(ONE))).toBe(ONE);
 });
 
 test("a reload and what is found at the same time lose nothing of each other", async () => {

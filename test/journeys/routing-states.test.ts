@@ -68,6 +68,21 @@ describe("the plain base URL of several upstreams", () => {
     expect(beyondProofs(bonds)).toEqual(["allocation_cancel"]);
   });
 
+  test("is nobody's while the one that is named so is not enabled", async () => {
+    const [amulet, bonds] = [await startRegistry(), await startRegistry({ admin: UTILITY_ADMIN })];
+    const { url } = await startGateway({
+      routing: { plain: "bonds" },
+      upstreams: [
+        { name: "amulet", admin: DSO, urls: [amulet.url] },
+        { name: "bonds", admin: UTILITY_ADMIN, urls: [bonds.url], enabled: false },
+      ],
+    });
+    for (const request of [{ path: INFO }, { path: CANCEL, body: "{}" }, { path: "/registry/drafts/v1/x" }]) {
+      expect((await send(url, request)).status).toBe(400);
+    }
+    expect([beyondProofs(amulet), beyondProofs(bonds)]).toEqual([[], []]);
+  });
+
   test("is nobody's when it is off, and says how to name a registry", async () => {
     const { url, amulet, bonds } = await start("off");
     for (const request of [

@@ -68,6 +68,7 @@ export function useSearches(): (
       observer: createDiscoveryObserver(metrics, log, clock),
       shared: undefined,
       written: () => [],
+      known: [],
       use: async (next) => void (found = next),
       ...parts,
     });
