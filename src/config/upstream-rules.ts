@@ -7,7 +7,7 @@ import type { Reading } from "./reading.ts";
 import { formatDuration } from "../units.ts";
 
 /** A party id whose fingerprint is in lower case: both cases occur and mean the same. */
-function normaliseParty(party: string): string {
+export function normaliseParty(party: string): string {
   const end = party.lastIndexOf("::");
   return end === -1 ? party : party.slice(0, end) + party.slice(end).toLowerCase();
 }

@@ -30,6 +30,8 @@ export interface Candidate {
   asked: Instant;
   /** Readings in a row in which the offer was the same. */
   steady: number;
+  /** Another spelling of the same admin that is used, or listed, too: either may be a stranger's with the other's name. */
+  twin: string | undefined;
 }
 
 type Approve = DiscoveryConfig["approve"];
@@ -56,6 +58,7 @@ export function judge(candidate: Candidate, pin: Pin | undefined, approve: Appro
   if (!isUsed(pin)) {
     // One that an operator refused or took away is nothing new.
     const isNew = pin === undefined && isWhole;
+    if (candidate.twin !== undefined) return "wait";
     return approve === "all" ? "take" : approve === "new" && isNew ? "take" : "wait";
   }
   return approve === "all" && steady >= STEADY ? "take" : "wait";
@@ -109,7 +112,7 @@ export function reportOf(candidate: Candidate, pin: Pin | undefined, state: Regi
   const { offer, proof } = candidate;
   const mended = isUsed(pin) ? pin.mended : (proof?.mended ?? []);
   const isOpen = state === "found" || proposed !== undefined;
-  const problem = faultOf(offer) ?? (isOpen ? problemOf(proof) : undefined);
+  const problem = faultOf(offer) ?? (isOpen ? (problemOf(proof) ?? twinOf(candidate)) : undefined);
   return {
     admin: candidate.admin,
     name: pin?.name ?? candidate.name,
@@ -121,6 +124,10 @@ export function reportOf(candidate: Candidate, pin: Pin | undefined, state: Regi
     since: isUsed(pin) ? pin.since : candidate.since,
     ...(problem !== undefined && { problem }),
   };
+}
+
+function twinOf({ twin }: Candidate): string | undefined {
+  return twin && `the same admin is known as ${twin} too: an operator has to say which of them is the registry's`;
 }
 
 function faultOf(offer: Offer | undefined): string | undefined {

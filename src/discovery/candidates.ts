@@ -2,6 +2,7 @@ import { quote } from "../json.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import { aliasFrom } from "../config/alias.ts";
+import { normaliseParty } from "../config/upstream-rules.ts";
 import { type Candidate, isUsed, type Offer, pinOf, problemOf, proposalOf, reportOf } from "./candidate.ts";
 import { isSameSet, type Pin, refuse } from "./pin.ts";
 import type { Pins } from "./pins.ts";
@@ -33,12 +34,7 @@ export class Candidates {
   note(offers: Map<string, Offer>): Candidate[] {
     const { pins, config } = this.options;
     const written = this.writtenAdmins();
-    for (const admin of offers.keys()) if (written.has(admin.toLowerCase())) offers.delete(admin);
-    // Both cases of an id mean the same registry: another spelling of one that is used is a stranger with its name.
-    const spellings = new Map(pins.all().flatMap((pin) => (isUsed(pin) ? [[pin.admin.toLowerCase(), pin.admin]] : [])));
-    for (const admin of offers.keys()) {
-      if ((spellings.get(admin.toLowerCase()) ?? admin) !== admin && !isUsed(pins.get(admin))) offers.delete(admin);
-    }
+    for (const admin of offers.keys()) if (written.has(normaliseParty(admin))) offers.delete(admin);
     let free = config.max - pins.all().filter(isUsed).length;
     this.surplus = 0;
     for (const admin of offers.keys()) {
@@ -52,13 +48,20 @@ export class Candidates {
       candidate.offer = offers.get(admin) && candidate.offer;
       if (candidate.offer === undefined && !isUsed(pins.get(admin))) this.listed.delete(admin);
     }
-    return [...offers].map(([admin, offer]) => this.noteOffer(admin, offer));
+    const candidates = [...offers].map(([admin, offer]) => this.noteOffer(admin, offer));
+    const known = new Set([...pins.all().filter(isUsed), ...candidates].map(({ admin }) => admin));
+    const spellings = Map.groupBy(known, normaliseParty);
+    for (const candidate of candidates) {
+      const { admin } = candidate;
+      candidate.twin = spellings.get(normaliseParty(admin))!.find((each) => each !== admin);
+    }
+    return candidates;
   }
 
   /** What is used, the oldest first, and then what is only listed. */
   all(): (readonly [Candidate, Pin | undefined])[] {
     const written = this.writtenAdmins();
-    const used = this.options.pins.all().filter((pin) => isUsed(pin) && !written.has(pin.admin.toLowerCase()));
+    const used = this.options.pins.all().filter((pin) => isUsed(pin) && !written.has(normaliseParty(pin.admin)));
     const admins = new Set(used.map(({ admin }) => admin));
     const others = [...this.listed.values()].filter(({ admin, offer }) => !admins.has(admin) && offer !== undefined);
     return [
@@ -142,7 +145,7 @@ export class Candidates {
   }
 
   private writtenAdmins(): ReadonlySet<string | undefined> {
-    return new Set(this.options.written().map(({ admin }) => admin?.toLowerCase()));
+    return new Set(this.options.written().map(({ admin }) => admin && normaliseParty(admin)));
   }
 
   private stateOf(candidate: Candidate, pin: Pin | undefined): RegistryState {
@@ -165,7 +168,8 @@ function isOpen(offer: Offer, pin: Pin | undefined): boolean {
 
 /** A registry that no source lists. */
 function unlisted({ admin, name, since }: Pick<Pin, "admin" | "name" | "since">): Candidate {
-  return { admin, name, since, offer: undefined, proof: undefined, proved: new Set(), asked: -Infinity, steady: 0 };
+  const unasked = { offer: undefined, proof: undefined, proved: new Set<string>(), asked: -Infinity, steady: 0 };
+  return { admin, name, since, ...unasked, twin: undefined };
 }
 
 /** What is refused before it was ever used. */

@@ -1,4 +1,5 @@
 import { hostGroupOf, isReadable } from "../config/urls.ts";
+import { normaliseParty } from "../config/upstream-rules.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 
 /** A registry that was found rather than written: to be used, at these URLs. */
@@ -26,7 +27,7 @@ export function upstreamsOf(config: Config, { registries }: FoundRegistries): Up
   const { upstreams, discovery } = config;
   if (discovery === undefined) return [];
   const { defaults, allowPrivate, max } = discovery;
-  const admins = new Set(upstreams.flatMap(({ admin }) => (admin === undefined ? [] : [admin.toLowerCase()])));
+  const admins = new Set(upstreams.flatMap(({ admin }) => (admin === undefined ? [] : [normaliseParty(admin)])));
   const names = new Set(upstreams.flatMap(({ name, admin }) => [name, admin]));
   const own = new Set(registries.map(({ name }) => name));
   const nameFor = (wanted: string): string => {
@@ -39,7 +40,7 @@ export function upstreamsOf(config: Config, { registries }: FoundRegistries): Up
   // What was pinned under another configuration, or by another replica, may not be allowed here.
   const allowed = ({ urls }: FoundRegistry) => (allowPrivate ? urls : urls.filter((url) => !isReadable(url)));
   return registries
-    .filter((each) => !admins.has(each.admin.toLowerCase()) && allowed(each).length > 0)
+    .filter((each) => !admins.has(normaliseParty(each.admin)) && allowed(each).length > 0)
     .slice(0, max)
     .map((each) => {
       const urls = allowed(each);

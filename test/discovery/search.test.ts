@@ -285,6 +285,35 @@ describe("a list", () => {
     expect(used()).toEqual({ [ONE]: [registry.url] });
   });
 
+  test.each<[what: string, approve: string]>([
+    ["that names an admin in two cases", "new"],
+    ["that names an admin in two cases, of which all would be used", "all"],
+  ])("%s has an operator say which is the registry's", async (_what, approve) => {
+    const upper = ONE.replace(/::.*/s, (print) => print.toUpperCase());
+    const [registry, stranger] = [await startRegistry({ admin: ONE }), await startRegistry({ admin: upper })];
+    const list = await startPublisher(listOf({ [upper]: stranger.url, [ONE]: registry.url }));
+    const { used, state, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile(), approve });
+    await scene.search.run();
+    await scene.search.run();
+    expect([used(), state(ONE), state(upper)]).toEqual([{}, "waiting", "waiting"]);
+    expect(scene.search.report().registries[0]!.problem).toContain("an operator has to say");
+    await scene.search.decide(ONE, true);
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+  });
+
+  test("that names an admin in another case first does not shut it out", async () => {
+    const upper = ONE.replace(/::.*/s, (print) => print.toUpperCase());
+    const [registry, stranger] = [await startRegistry({ admin: ONE }), await startRegistry({ admin: upper })];
+    const list = await startPublisher(listOf({ [upper]: stranger.url }));
+    const { used, state, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile() });
+    await scene.search.run();
+    list.publish(listOf({ [upper]: stranger.url, [ONE]: registry.url }));
+    await scene.search.run();
+    expect([state(upper), state(ONE)]).toEqual(["pinned", "waiting"]);
+    await scene.search.decide(ONE, true);
+    expect(used()).toMatchObject({ [ONE]: [registry.url] });
+  });
+
   test("has nothing used by itself where nothing is approved by itself", async () => {
     const { registry, used, state, ...scene } = await findOne({ approve: "none" });
     expect([used(), state(ONE)]).toEqual([{}, "waiting"]);

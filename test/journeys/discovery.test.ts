@@ -245,8 +245,8 @@ test("a URL that waits for approval waits on after a reload, though no pin could
 // The first of several that was proved got what was meant for the others, and answered with a context of its own.
 test("the first registry that is found gets no request that names none, until the others are found", async () => {
   const [one, two] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: TWO })]);
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  two.script(async () => void (await released));
+  const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
+  two.script(() => released);
   const list = await startPublisher(listOf({ [ONE]: one.url, [TWO]: two.url }));
   const gateway = await startGateway({ discovery: discoveryBy(list.url) });
   const cancel = async () => {
@@ -262,7 +262,7 @@ test("the first registry that is found gets no request that names none, until th
   expect(await adminAt(gateway.registrar(ONE))).toBe(ONE);
   expect(await adminAt(gateway.url)).toBe(503);
   expect(await cancel()).toMatchObject({ status: 503, code: "admin_not_known_yet" });
-  release();
+  release(undefined);
   await untilState(gateway, TWO, "pinned");
   await until(async () => (await adminAt(gateway.url)) === 400);
 });
