@@ -1,7 +1,7 @@
 import { METRIC_GROUPS, type MetricKey } from "../src/observe/metrics/table.ts";
 import { type DashboardRow, EVERYTHING as q, renderDashboard } from "./dashboard.ts";
 import { type PanelSpec, panelsOf } from "./dashboard-panels.ts";
-import { aggregate, ratio, sum } from "../src/observe/metrics/promql.ts";
+import { aggregate, ratio, sum } from "./promql.ts";
 import { upstreamPanels } from "./dashboard-upstream-panels.ts";
 import { versionPanels } from "./dashboard-versions.ts";
 

@@ -20,7 +20,7 @@ import { PanelBuilder as StateTimelineBuilder } from "@grafana/grafana-foundatio
 import { PanelBuilder as TimeseriesBuilder } from "@grafana/grafana-foundation-sdk/timeseries";
 import type { Definition, Panel, Unit } from "../src/observe/metrics/definition.ts";
 import { type MetricKey, METRICS } from "../src/observe/metrics/table.ts";
-import { aggregate, type Queries, sum } from "../src/observe/metrics/promql.ts";
+import { aggregate, type Queries, sum } from "./promql.ts";
 
 /** One line, or one for each value of the labels in `legend` (`{{upstream}}`). */
 interface Query {

@@ -1,6 +1,6 @@
 import { UPSTREAM_STATES } from "../src/upstream/status.ts";
 import type { PanelSpec } from "./dashboard-panels.ts";
-import { type Queries, ratio, sum } from "../src/observe/metrics/promql.ts";
+import { type Queries, ratio, sum } from "./promql.ts";
 
 const STATE_COLOR: Readonly<Record<(typeof UPSTREAM_STATES)[number], string>> = {
   up: "green",

@@ -4,7 +4,7 @@ import { CHOSEN_UPSTREAM as q, renderDashboard } from "./dashboard.ts";
 import { type PanelSpec, panelsOf } from "./dashboard-panels.ts";
 import { upstreamPanels } from "./dashboard-upstream-panels.ts";
 import { versionPanels } from "./dashboard-versions.ts";
-import { sum } from "../src/observe/metrics/promql.ts";
+import { sum } from "./promql.ts";
 
 const REQUESTS: readonly PanelSpec[] = [
   {

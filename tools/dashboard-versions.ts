@@ -1,6 +1,6 @@
 import { type Endpoint, ENDPOINTS, isOfVersion2 } from "../src/spec/endpoints.ts";
 import type { PanelSpec } from "./dashboard-panels.ts";
-import { type Queries, sum } from "../src/observe/metrics/promql.ts";
+import { type Queries, sum } from "./promql.ts";
 
 /** The operations of each version that clients choose between; metadata has one version. */
 const OPERATIONS: Readonly<Record<"v1" | "v2", readonly Endpoint["operation"][]>> = {

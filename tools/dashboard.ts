@@ -12,7 +12,7 @@ import {
 } from "@grafana/grafana-foundation-sdk/dashboard";
 import { METRICS } from "../src/observe/metrics/table.ts";
 import { buildPanel, type PanelSpec } from "./dashboard-panels.ts";
-import { Queries } from "../src/observe/metrics/promql.ts";
+import { Queries } from "./promql.ts";
 
 export interface DashboardRow {
   readonly title: string;

@@ -1,3 +1,4 @@
+import type { AlertName } from "../../src/operations/conditions/conditions.ts";
 import type { Fault } from "../../src/sandbox/faults.ts";
 import { BONDS, type Needs, type Place, type Scene } from "./scene.ts";
 
@@ -6,7 +7,7 @@ export interface Drill extends Needs {
   /** What is broken. */
   readonly breaks: string;
   /** The alert that names the cause: its section of the runbooks, and its line in `status` and the console. */
-  readonly alert: string;
+  readonly alert: AlertName;
   /** Seconds until `status` and the console name it, at most; an alert holds for its own time besides. */
   readonly within: number;
   /** Where the runbook sends an operator first, and what stands there then. */

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { CONDITIONS } from "../../src/operations/conditions/conditions.ts";
+import { ALERTS } from "../../tools/alerts.ts";
 import { version } from "../../src/version.ts";
 import { DRILLS } from "./drills.ts";
 import { runDrill } from "./run.ts";
@@ -20,13 +21,12 @@ if (drill === undefined || options.some((option) => option !== "--once")) {
   console.log(USAGE);
   process.exit(name === "" || name === "--help" ? 0 : 1);
 }
-const condition = CONDITIONS.find(({ alert }) => alert === drill.alert);
-if (condition === undefined) throw new Error(`there is no alert ${drill.alert}`);
+const condition = CONDITIONS.find(({ alert }) => alert === drill.alert)!;
 console.log(`Registry Gateway ${version}. Drill: ${drill.breaks}.\n`);
 const outcome = await runDrill(drill, {
   say: (line) => console.log(line),
   isSeen: async () => {
-    const { means, look, act } = condition.runbook;
+    const { means, look, act } = ALERTS[drill.alert].runbook;
     const pages = condition.severity === "page" ? "pages" : "warns";
     console.log(`\nAlert ${condition.alert}: ${pages} when it has held for ${condition.for}. Its runbook:`);
     console.log(`  means  ${means}\n  look   ${look}\n  do     ${act}\n`);

@@ -4,8 +4,9 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { CONDITIONS } from "../../src/operations/conditions/conditions.ts";
-import { RECORDING_RULES } from "../../src/operations/conditions/recording.ts";
-import { RUNBOOKS, expressionOf, renderPrometheusRule, renderRules, renderRunbooks } from "../../tools/alerts.ts";
+import { ALERTS, RUNBOOKS, renderPrometheusRule, renderRules, renderRunbooks } from "../../tools/alerts.ts";
+import { expressionOf } from "../../tools/alerts/alert.ts";
+import { RECORDING_RULES } from "../../tools/recording.ts";
 import { ALERT_CASES } from "../support/alert-cases.ts";
 import { metricOf } from "../support/exposition.ts";
 import { type Labels, pagesOf } from "../support/inhibitions.ts";
@@ -44,7 +45,7 @@ test("a rule asks only for metrics and recorded values that exist", () => {
 test("every recorded value is used", () => {
   for (const { record } of RECORDING_RULES) {
     expect(
-      CONDITIONS.some((rule) => expressionOf(rule).includes(record)),
+      Object.values(ALERTS).some((alert) => expressionOf(alert).includes(record)),
       record,
     ).toBe(true);
   }
@@ -78,7 +79,7 @@ function panelsOf(look: string): readonly (readonly [dashboard: string, panel: s
 }
 
 test("a runbook names a panel only of the dashboard that has it", () => {
-  const named = CONDITIONS.flatMap(({ alert, runbook }) =>
+  const named = Object.entries(ALERTS).flatMap(([alert, { runbook }]) =>
     panelsOf(runbook.look).map(([dashboard, panel]) => [alert, dashboard, panel] as const),
   );
   expect(named.length).toBeGreaterThan(40);

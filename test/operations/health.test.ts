@@ -10,6 +10,7 @@ import { HealthReport } from "../../src/operations/conditions/health-report.ts";
 import type { ReloadReport } from "../../src/operations/config-report.ts";
 import type { DiscoveryReport } from "../../src/discovery/report.ts";
 import type { ProcessStatus } from "../../src/operations/status.ts";
+import { ALERTS } from "../../tools/alerts.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 type Upstream = ProcessStatus["upstreams"][number];
@@ -94,7 +95,9 @@ test("all that is well is one sentence, and nothing to look at", async () => {
 
 // One named a line that there is not.
 test("a runbook that names a line of the log names one that there is", () => {
-  const named = CONDITIONS.flatMap(({ runbook }) => [...runbook.look.matchAll(/[Tt]he log: "([^"]+)"/g)]);
+  const named = Object.values(ALERTS).flatMap(({ runbook }) =>
+    Array.from(runbook.look.matchAll(/[Tt]he log: "([^"]+)"/g)),
+  );
   expect(named.length).toBeGreaterThan(5);
   for (const [, message] of named) expect(Object.keys(LOG_EVENTS)).toContain(message);
 });

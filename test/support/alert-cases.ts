@@ -1,4 +1,5 @@
 import { type MetricKey, METRICS } from "../../src/observe/metrics/table.ts";
+import type { AlertName } from "../../src/operations/conditions/conditions.ts";
 
 /** A series as promtool's tests write it: a value each minute, `start+stepxcount`. */
 interface InputSeries {
@@ -7,7 +8,7 @@ interface InputSeries {
 }
 
 export interface AlertCase {
-  readonly alert: string;
+  readonly alert: AlertName;
   /** When the alert is looked at, from the first sample on. */
   readonly at: string;
   readonly fires: readonly InputSeries[];

@@ -1,6 +1,7 @@
 import type { CallKind } from "../../observe/metrics/labels.ts";
 import type { UpstreamStatus } from "../../upstream/status.ts";
 import { sayCount, sayDuration } from "../../words/quantity.ts";
+import { BOUNDS } from "./bounds.ts";
 import type { Facts, Seen } from "./condition.ts";
 
 /** Calls of one kind to a registry in the last minutes. */
@@ -18,10 +19,10 @@ export function failedCalls({ upstreams, recent }: Facts, kind: CallKind): reado
   }));
 }
 
-/** As the alerts have it: more than half of the calls fail, of however few; three are enough. */
+/** As the alerts have it: most of the calls fail, of however few. */
 export function nearlyAllFailed(facts: Facts, kind: CallKind, what: string): readonly Seen[] {
   return failedCalls(facts, kind)
-    .filter(({ failed, all }) => failed >= 3 && failed / all > 0.5)
+    .filter(({ failed, all }) => failed >= BOUNDS.callsFail.least && failed / all > BOUNDS.callsFail.share)
     .map(({ upstream, failed, all }) => ({
       upstream,
       text: `${upstream}: ${failed} of ${all} ${what} failed in the last ${sayDuration(facts.recent.period)}`,

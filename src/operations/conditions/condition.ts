@@ -34,23 +34,18 @@ export interface Seen {
   readonly text: string;
 }
 
-/** What can be wrong and is worth an alert: the one source of alerts, runbooks, `status` and the console's sentence. */
-export interface Condition {
+/** What can be wrong and is worth an alert: alerts, `status` and the console's sentence come from it. */
+export interface Condition<Name extends string = string> {
   /** The alert's name, which `/status` gives, too. */
-  readonly alert: string;
+  readonly alert: Name;
   readonly severity: Exclude<Severity, "info">;
   readonly subject: "gateway" | "registry" | "node" | "replica";
   /** Other alerts may only say what follows from it: a page with a cause keeps those back. */
   readonly isCause: boolean;
-  /** It fires when all of them hold: values that always exist, and what they are compared with. */
-  readonly conditions: readonly { readonly value: string; readonly is: ">" | "<" | "=="; readonly bound: number }[];
-  /** How long they have to hold. */
+  /** How long it has to hold before the alert fires. */
   readonly for: string;
   /** Finds it in this process at once; `outside`: it takes hours, or a look at all replicas, which Prometheus has. */
   readonly find: ((facts: Facts) => readonly Seen[]) | "outside";
-  readonly summary: string;
-  /** What it means for clients, where to look, what to do. */
-  readonly runbook: { readonly means: string; readonly look: string; readonly act: string };
 }
 
 /** What `status` and the console say besides, and nobody is called for. */

@@ -14,8 +14,10 @@ const ALL = [
   ...DISCOVERY_CONDITIONS,
 ];
 
+export type AlertName = (typeof ALL)[number]["alert"];
+
 /** Everything that an alert is for: pages first, and of those with the same severity causes first. */
-export const CONDITIONS: readonly Condition[] = [
+export const CONDITIONS: readonly Condition<AlertName>[] = [
   ...ALL.filter(({ severity, isCause }) => severity === "page" && isCause),
   ...ALL.filter(({ severity, isCause }) => severity === "page" && !isCause),
   ...ALL.filter(({ severity, isCause }) => severity === "warning" && isCause),

@@ -2,6 +2,7 @@ import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
 import type { Metrics } from "../../observe/metrics.ts";
 import { histogramSeries } from "../../observe/metrics/histogram-series.ts";
 import { METRICS } from "../../observe/metrics/table.ts";
+import { BOUNDS } from "./bounds.ts";
 
 const STEP: Duration = 30_000;
 
@@ -94,7 +95,7 @@ async function countsOf(metrics: Metrics): Promise<ReadonlyMap<string, number>> 
   for (const { labels, counts: buckets, count } of histogramSeries(await metrics.requestDuration.get())) {
     if (labels.outcome !== "hit") continue;
     add("hits", count);
-    add("hits slow", countAbove(0.1, buckets, METRICS.requestDuration.buckets));
+    add("hits slow", countAbove(BOUNDS.hitsSlow.seconds, buckets, METRICS.requestDuration.buckets));
   }
   await addUpstreams(metrics, add);
   return counts;
@@ -116,7 +117,10 @@ async function addUpstreams(metrics: Metrics, add: (name: string, amount: number
   }
   for (const { labels, counts, count } of histogramSeries(await metrics.upstreamDuration.get())) {
     add(`attempts ${labels.kind} ${labels.upstream}`, count);
-    add(`slow ${labels.kind} ${labels.upstream}`, countAbove(2.5, counts, METRICS.upstreamDuration.buckets));
+    add(
+      `slow ${labels.kind} ${labels.upstream}`,
+      countAbove(BOUNDS.callsSlow.seconds, counts, METRICS.upstreamDuration.buckets),
+    );
   }
 }
 

@@ -1,42 +1,21 @@
 import { CALL_KIND } from "../../observe/metrics/labels.ts";
-import { aggregate, sum } from "../../observe/metrics/promql.ts";
 import { countedState, type UpstreamStatus } from "../../upstream/status.ts";
 import { sayCount, sayDuration } from "../../words/quantity.ts";
+import { BOUNDS } from "./bounds.ts";
 import { because, type Condition } from "./condition.ts";
 import { failedCalls, isDown, lastErrorOf, nearlyAllFailed, sayDown } from "./calls.ts";
-import {
-  above0,
-  AMPLIFICATION,
-  BUDGET_USED,
-  failureRatio,
-  failures,
-  nearlyAllFail,
-  q,
-  slowShare,
-  UPSTREAM,
-  UPSTREAM_KIND,
-} from "./recording.ts";
-
-/** 1 where no node is used, for they name another admin than configured or contradict each other. */
-const NOT_ITSELF = aggregate("max", UPSTREAM, q.series("upstreamState", { state: ["wrong-admin", "disabled"] }));
-
-const ODD_NODE = {
-  look: 'GET /status on the operations listener: lastError names both admins. The log: "node names another admin".',
-  act: "Ask the registry's operator whether the URL or the admin changed; never set the new admin unasked. Then correct urls or admin and reload.",
-};
 
 function oddNodes(nodes: UpstreamStatus["nodes"]): UpstreamStatus["nodes"] {
   return nodes.filter((node) => countedState(node) === "wrong-admin");
 }
 
 /** What may be wrong with a registry, its nodes, or the way to them; from the most to the least urgent. */
-export const REGISTRY_CONDITIONS: readonly Condition[] = [
+export const REGISTRY_CONDITIONS = [
   {
     alert: "RegistryGatewayAdminMismatch",
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: above0(`${NOT_ITSELF} - ${aggregate("max", UPSTREAM, q.series("adminContested"))}`),
     for: "0m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, state, isContested, nodes, lastError }) => {
@@ -45,21 +24,12 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
         const what = isContradicted ? "is disabled" : "serves another registry than configured";
         return [{ upstream: name, text: `${name} ${what}${because(oddNodes(nodes)[0]?.lastError ?? lastError)}` }];
       }),
-    summary: "{{ $labels.upstream }}: it serves another registry than configured, or its nodes contradict each other",
-    runbook: {
-      means: "None of its nodes gets requests, so nothing is misrouted, and the registry is out.",
-      look: ODD_NODE.look,
-      act: ODD_NODE.act,
-    },
   },
   {
     alert: "RegistryGatewayNodeAdminMismatch",
     severity: "warning",
     subject: "node",
     isCause: true,
-    conditions: above0(
-      `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} * (${NOT_ITSELF} < bool 1)`,
-    ),
     for: "0m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, state, nodes, lastError }) => {
@@ -68,20 +38,12 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
         const text = `${name} has ${sayCount(odd.length, "node")} of another registry${because(odd[0]!.lastError ?? lastError)}`;
         return [{ upstream: name, text }];
       }),
-    summary: "{{ $labels.upstream }}: {{ $value | humanize }} of its nodes serve another registry than configured",
-    runbook: {
-      means:
-        "The node gets no requests, so nothing is misrouted; others that are up take its calls. Where there are none, see RegistryGatewayAllNodesDown.",
-      look: ODD_NODE.look,
-      act: ODD_NODE.act,
-    },
   },
   {
     alert: "RegistryGatewayAdminContested",
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: above0(aggregate("max", UPSTREAM, q.series("adminContested"))),
     for: "0m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, isContested, lastError }) =>
@@ -94,20 +56,12 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
             ]
           : [],
       ),
-    summary: "{{ $labels.upstream }}: another upstream names the same admin, and neither is used",
-    runbook: {
-      means:
-        "Two upstreams without a configured admin claim to be the same registry; one of them may be an impostor. Both are out, and what was cached of the admin is gone.",
-      look: "GET /status on the operations listener: isContested, and lastError names both upstreams.",
-      act: "Find out from the registry's operator which URL is right, set admin for that upstream and reload: it is used at once. Then remove the other one.",
-    },
   },
   {
     alert: "RegistryGatewayAgreementMissing",
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: above0(aggregate("max", UPSTREAM, q.series("agreementMissing"))),
     for: "5m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, agreement, lastError }) =>
@@ -120,74 +74,32 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
               },
             ],
       ),
-    summary: "{{ $labels.upstream }}: {{ $value }} more nodes have to name the same admin before any is used",
-    runbook: {
-      means:
-        "agreement.admin asks for more nodes than name the same admin, so none of them gets a request. Metadata is served from the cache until staleIfError ends. A node's word counts while it is away: nodes were away since the start of a replica, or name another admin.",
-      look: "GET /status on the operations listener: agreement, and of each node the admin that it named and its last error.",
-      act: "Nodes away: bring them back, or correct urls. Nodes that name another admin: as RegistryGatewayNodeAdminMismatch. Do not lower agreement.admin to make this go away while nodes contradict each other.",
-    },
   },
   {
     alert: "RegistryGatewayAllNodesDown",
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: [
-      {
-        // Another alert says whose registry it is, and an operator has nothing asked of it on purpose.
-        value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "up" }))} * (${aggregate("max", UPSTREAM, q.series("breakerState"))} < bool 1) + ${NOT_ITSELF} + ${aggregate("max", UPSTREAM, q.series("upstreamMode", { mode: "cache-only" }))}`,
-        is: "==",
-        bound: 0,
-      },
-    ],
     for: "5m",
     find: ({ upstreams }) =>
       upstreams.filter(isDown).map((upstream) => ({
         upstream: upstream.name,
         text: `${upstream.name} ${sayDown(upstream)}${because(lastErrorOf(upstream))}`,
       })),
-    summary: "{{ $labels.upstream }}: no node takes requests",
-    runbook: {
-      means:
-        "Metadata is served from the cache until staleIfError ends; everything else of this registry is refused at once.",
-      look: "Upstream dashboard: Failed calls by reason. refused, dns, unreachable: network or the registry is down. tls: certificates. timeout: it hangs. GET /status has the last error of each node.",
-      act: "From the gateway's machine: curl the registry's /registry/metadata/v1/info. If it fails there too, report it to the registry's operator; if it only fails from here, look at DNS, egress rules and httpProxy. For a longer outage raise cache.staleIfError of this upstream and reload.",
-    },
   },
   {
     alert: "RegistryGatewayCallsFail",
     severity: "page",
     subject: "registry",
     isCause: false,
-    conditions: nearlyAllFail("other"),
     for: "1m",
     find: (facts) => nearlyAllFailed(facts, "other", "calls for transfers and allocations"),
-    summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of the calls fail",
-    runbook: {
-      means:
-        "Most calls for transfers and allocations at this registry end with a 5xx or 429 of the registry, or without an answer. It counts calls, not requests, so a registry that is rarely called is named too.",
-      look: "Upstream dashboard: Calls by kind and what came of them; Failed calls by reason, which has no line for a 500: that is an answer of the registry's own. Log lines of requests with this upstream have status 5xx or 429, and the reason where there is one.",
-      act: "http-429: the registry wants fewer calls; set or lower rateLimit. 5xx while RegistryGatewayBreakerOpen is silent: the registry answers its info and fails the rest; report it to its operator. Otherwise as RegistryGatewayAllNodesDown.",
-    },
   },
   {
     alert: "RegistryGatewayNodeDown",
     severity: "warning",
     subject: "node",
     isCause: false,
-    conditions: [
-      // Each replica counts the same nodes.
-      {
-        value: sum(
-          UPSTREAM,
-          aggregate("max", [...UPSTREAM, "state"], q.series("upstreamNodes", { state: ["ejected", "unproved"] })),
-        ),
-        is: ">",
-        bound: 0,
-      },
-      { value: aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "up" })), is: ">", bound: 0 },
-    ],
     for: "10m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, state, nodes, lastError }) => {
@@ -197,23 +109,12 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
         const text = `${name} has ${up} of ${nodes.length} nodes up${because(down[0]?.lastError ?? lastError)}`;
         return isSome ? [{ upstream: name, text }] : [];
       }),
-    summary: "{{ $labels.upstream }}: {{ $value | humanize }} of its nodes have been out for ten minutes",
-    runbook: {
-      means:
-        "The other nodes take its calls; clients notice nothing while those are well. One more that fails is an outage.",
-      look: "registry-gateway nodes, or GET /status: lastError of the node that is ejected or unproved.",
-      act: "Report it to the registry's operator. Where it stays away, cordon it (registry-gateway nodes cordon) or take it out of urls.",
-    },
   },
   {
     alert: "RegistryGatewayRegistrySlow",
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: [
-      { value: slowShare("upstreamDuration", UPSTREAM_KIND, "2.5"), is: ">", bound: 0.1 },
-      { value: sum(UPSTREAM_KIND, q.over("10m").increase("upstreamDuration", {}, "_count")), is: ">", bound: 9.5 },
-    ],
     for: "5m",
     find: ({ upstreams, recent }) =>
       upstreams.flatMap(({ name }) =>
@@ -222,85 +123,52 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
           slow: recent.risen(`slow ${kind} ${name}`),
           all: recent.risen(`attempts ${kind} ${name}`),
         }))
-          .filter(({ slow, all }) => all >= 10 && slow / all > 0.1)
+          .filter(({ slow, all }) => all >= BOUNDS.callsSlow.least && slow / all > BOUNDS.callsSlow.share)
           .map(({ kind, slow, all }) => ({
             upstream: name,
-            text: `${name}: ${slow} of ${all} calls (${kind}) took more than 2.5 s in the last ${sayDuration(recent.period)}`,
+            text: `${name}: ${slow} of ${all} calls (${kind}) took more than ${BOUNDS.callsSlow.seconds} s in the last ${sayDuration(recent.period)}`,
           })),
       ),
-    summary:
-      "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of the calls ({{ $labels.kind }}) take more than 2.5 s",
-    runbook: {
-      means: "Clients wait; hedges and retries use up their budgets, and calls come near attemptTimeout.",
-      look: "Upstream dashboard: Latency of calls, Saturation, Hedges by result. GET /status has the latency of each node.",
-      act: "One node only: cordon it. All: report it to the registry's operator; raise concurrency only where they agree.",
-    },
   },
   {
     alert: "RegistryGatewayMetadataFails",
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: nearlyAllFail("metadata"),
     for: "1m",
     find: (facts) => nearlyAllFailed(facts, "metadata", "calls for metadata"),
-    summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of the calls for metadata fail",
-    runbook: {
-      means: "Clients get what is in the cache until staleIfError ends, then errors.",
-      look: "Upstream dashboard: Calls by kind and what came of them; Failed calls by reason, which has no line for a 500. Overview: Stale answers by reason, Age served.",
-      act: "As RegistryGatewayCallsFail, within a day; sooner when RegistryGatewayAgeNearPromise fires as well.",
-    },
   },
   {
     alert: "RegistryGatewayRegistryErrors",
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: [
-      { value: failureRatio("1h"), is: ">", bound: 0.05 },
-      { value: failures("1h"), is: ">", bound: 9.5 },
-    ],
     for: "5m",
     find: (facts) =>
       CALL_KIND.flatMap((kind) =>
         failedCalls(facts, kind)
-          .filter(({ failed, all }) => failed >= 10 && failed / all > 0.05)
+          .filter(
+            ({ failed, all }) => failed >= BOUNDS.registryErrors.least && failed / all > BOUNDS.registryErrors.share,
+          )
           .map(({ upstream, failed, all }) => ({
             upstream,
             text: `${upstream}: ${failed} of ${all} calls (${kind}) failed in the last ${sayDuration(facts.recent.period)}`,
           })),
       ),
-    summary:
-      "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of its calls ({{ $labels.kind }}) failed in the last hour",
-    runbook: {
-      means:
-        "A part of the calls fails, after retries. kind metadata: instruments and info; other: transfers and allocations.",
-      look: "Upstream dashboard: Calls by kind and what came of them; Failed calls by reason, which has no line for a 500; Nodes by state.",
-      act: "As RegistryGatewayCallsFail, within a day. One failing id or path of one client looks the same: the log lines of requests have hashes of the ids.",
-    },
   },
   {
     alert: "RegistryGatewayRetryAmplification",
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: [{ value: AMPLIFICATION, is: ">", bound: 1.15 }],
     for: "10m",
     find: "outside",
-    summary: "{{ $labels.upstream }} gets {{ $value | humanize }} calls for each that is wanted",
-    runbook: {
-      means:
-        "Retries and hedges near their budgets (20 % and 5 %): calls fail or are slow on one node and succeed on another.",
-      look: "Upstream dashboard: Failed calls by reason, Hedges by result, Nodes ejected. GET /status shows which node.",
-      act: "Take the bad node out of urls, or report it to the registry's operator. The budgets keep this from becoming an avalanche.",
-    },
   },
   {
     alert: "RegistryGatewayBreakerOpen",
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: above0(aggregate("max", UPSTREAM, q.series("breakerState"))),
     for: "1m",
     find: ({ upstreams }) =>
       upstreams
@@ -309,20 +177,12 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
           upstream: name,
           text: `${name}: its circuit breaker is ${breaker}${because(lastError)}`,
         })),
-    summary: "{{ $labels.upstream }}: the circuit breaker is open",
-    runbook: {
-      means:
-        "Calls failed one after the other and the registry did not answer its info either, so new ones are refused at once with 503 and Retry-After. The gateway goes on asking for the info, every 8 s at least, and closes the breaker when it gets one.",
-      look: "Upstream dashboard: Failed calls by reason, Checks of nodes.",
-      act: "As RegistryGatewayAllNodesDown. Nothing has to be reset.",
-    },
   },
   {
     alert: "RegistryGatewaySheds",
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: above0(sum([...UPSTREAM, "reason"], q.rate("upstreamRefused", { reason: ["queue", "rate-limit"] }))),
     for: "5m",
     find: ({ upstreams, recent }) =>
       upstreams.flatMap(({ name }) =>
@@ -334,41 +194,31 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
             text: `${name}: ${sayCount(refused, "call")} refused (${reason}) in the last ${sayDuration(recent.period)}`,
           })),
       ),
-    summary: "{{ $labels.upstream }}: calls are refused ({{ $labels.reason }})",
-    runbook: {
-      means:
-        "queue: more calls wait than concurrency allows; clients get 503. rate-limit: the registry's limit is used up; clients get 429.",
-      look: "Upstream dashboard: Saturation, Rate limit used, Latency of calls; Requests by endpoint: which client is new?",
-      act: "queue: the registry is slow, or concurrency is too small for it. rate-limit: longer TTLs, or a higher limit agreed with the registry.",
-    },
   },
   {
     alert: "RegistryGatewayRateLimitNearlyUsed",
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: [{ value: BUDGET_USED, is: ">", bound: 0.9 }],
     for: "5m",
     find: ({ upstreams }) =>
       upstreams
-        .filter(({ budget, budgetLeft }) => budget !== undefined && (budgetLeft ?? Infinity) < 0.1 * budget.requests)
+        .filter(
+          ({ budget, budgetLeft }) =>
+            budget !== undefined &&
+            budgetLeft !== undefined &&
+            1 - budgetLeft / budget.requests > BOUNDS.rateLimitUsed.share,
+        )
         .map(({ name, budget, budgetLeft }) => ({
           upstream: name,
           text: `${name}: ${budgetLeft} of ${budget!.requests} calls of rateLimit are left`,
         })),
-    summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of rateLimit is used",
-    runbook: {
-      means: "Background work is already held back; soon clients wait, then get 429.",
-      look: "Upstream dashboard: Rate limit used, Calls to registries, Requests by endpoint. Overview: Hit ratio.",
-      act: "As RegistryGatewaySheds, rate-limit.",
-    },
   },
   {
     alert: "RegistryGatewayNodeOutOfStep",
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: above0(sum([...UPSTREAM, "node"], q.over("15m").increase("nodeOutOfStep"))),
     for: "0m",
     find: ({ upstreams, recent }) =>
       upstreams.flatMap(({ name, nodes }) =>
@@ -380,51 +230,28 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
             return { upstream: name, text };
           }),
       ),
-    summary: "{{ $labels.upstream }}: node {{ $labels.node }} gives answers to other requests than they come for",
-    runbook: {
-      means:
-        "The node, or a proxy before it, answers once too often or leaves parts of answers out, so that over HTTP/1.1 a request can get another one's answer. Single instruments and infos are held against what was asked; a page, a choice context or a 404 may have been another's until it was noticed.",
-      look: 'The log: "node answers out of step" has node and fault. GET /status: outOfStep of each node.',
-      act: "Cordon the node (POST /nodes) if another one is there, and report it to the registry's operator. For an hour its info is asked before each POST over the same connection; after three times the node is used last, and one connection at a time.",
-    },
   },
   {
     alert: "RegistryGatewaySupportedApisChanged",
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: above0(sum(UPSTREAM, q.over("15m").increase("supportedApisChanges"))),
     for: "0m",
     find: ({ upstreams, recent }) =>
       upstreams
         .filter(({ name }) => recent.risen(`apis ${name}`) > 0)
         .map(({ name }) => ({ upstream: name, text: `${name}: its info names other APIs than before` })),
-    summary: "{{ $labels.upstream }}: the registry's info names other APIs than before",
-    runbook: {
-      means:
-        "The registry was upgraded, or rolled back. Clients choose between versions by supportedApis, which is cached: until the entries end, they go on as before.",
-      look: 'The log: "supportedApis changed" names what was added and removed.',
-      act: 'On an upgrade day, purge the registry\'s info and instruments, so that clients see it at once: POST /purge with {"upstream": name, "endpoint": "info"}, then the same with "instruments". Not expected: ask the registry\'s operator.',
-    },
   },
   {
     alert: "RegistryGatewayCredentialUnusable",
     severity: "warning",
     subject: "registry",
     isCause: true,
-    conditions: above0(aggregate("max", [...UPSTREAM, "key"], q.over("5m").highest("credentialUnusable"))),
     for: "0m",
     find: ({ gauges }) =>
       gauges.credentialUnusable.map(({ upstream, key }) => ({
         upstream: upstream!,
         text: `${upstream}: what ${key} names cannot be read or fetched, or is no good`,
       })),
-    summary: "{{ $labels.upstream }}: what {{ $labels.key }} names cannot be read or fetched, or is no good",
-    runbook: {
-      means:
-        "The last good credential stays in use while it lasts; without one, calls to this registry fail with 502. A reload that brought it leaves this registry as it was. At its next start a replica will not come up.",
-      look: 'The log: "credential cannot be used" says why.',
-      act: "Look at the file's path, rights and contents (one line; a certificate with its own key), or at the token endpoint. registry-gateway check finds the same. It is read again within seconds.",
-    },
   },
-];
+] as const satisfies readonly Condition[];

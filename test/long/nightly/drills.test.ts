@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { CONDITIONS } from "../../../src/operations/conditions/conditions.ts";
 import type { Health } from "../../../src/operations/conditions/health.ts";
+import { ALERTS } from "../../../tools/alerts.ts";
 import { type Drill, DRILLS } from "../../drill/drills.ts";
 import { runDrill } from "../../drill/run.ts";
 import type { Place } from "../../drill/scene.ts";
@@ -68,7 +69,8 @@ describe.each(Object.entries(DRILLS))("drill %s", (_name, drill) => {
   test(
     `${drill.breaks}: status, its command and the console name it in time, at most one page says so, the runbook finds it, and it is over once it is mended`,
     async () => {
-      const { severity, runbook } = CONDITIONS.find(({ alert }) => alert === drill.alert)!;
+      const { severity } = CONDITIONS.find(({ alert }) => alert === drill.alert)!;
+      const { runbook } = ALERTS[drill.alert];
       expect(isFirstStep(drill, runbook.look), runbook.look).toBe(true);
       const outcome = await runDrill(drill, {
         say: () => undefined,

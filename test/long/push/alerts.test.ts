@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { announce } from "../../../src/observe/metrics/announcement.ts";
-import { CONDITIONS } from "../../../src/operations/conditions/conditions.ts";
-import { expressionOf } from "../../../tools/alerts.ts";
+import { ALERTS } from "../../../tools/alerts.ts";
+import { expressionOf } from "../../../tools/alerts/alert.ts";
 import { ALERT_CASES, type AlertCase } from "../../support/alert-cases.ts";
 import { PROMTOOL, provideProgram } from "../../support/programs.ts";
 
@@ -44,8 +44,7 @@ function fileOf({ alert, at, value }: AlertCase, input: AlertCase["fires"], firi
   const samples = firing ? [{ labels: `{alertname="${alert}"}`, value: 1 }] : [];
   const promql = [{ expr, eval_time: at, exp_samples: samples }];
   if (firing && value !== undefined) {
-    const condition = CONDITIONS.find((each) => each.alert === alert)!;
-    promql.push({ expr: `max(${expressionOf(condition)})`, eval_time: at, exp_samples: [{ labels: "{}", value }] });
+    promql.push({ expr: `max(${expressionOf(ALERTS[alert])})`, eval_time: at, exp_samples: [{ labels: "{}", value }] });
   }
   writeFileSync(
     file,

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { SampleRegistry } from "../../../src/sandbox/registry.ts";
-import { CONDITIONS } from "../../../src/operations/conditions/conditions.ts";
-import { RECORDING_RULES } from "../../../src/operations/conditions/recording.ts";
+import { ALERTS } from "../../../tools/alerts.ts";
+import { RECORDING_RULES } from "../../../tools/recording.ts";
 import { breakAndAsk, sendEverything, sendStrays } from "../../support/traffic.ts";
 import { dashboardQueries } from "../../support/queries.ts";
 import { GatewayProcess } from "../../support/gateway-process.ts";
@@ -131,7 +131,9 @@ describe("a real Prometheus beside two gateways under traffic and faults", () =>
     expect(await prometheus.query(record)).not.toEqual([]);
   });
 
-  const conditions = CONDITIONS.flatMap(({ alert, conditions }) => conditions.map(({ value }) => ({ alert, value })));
+  const conditions = Object.entries(ALERTS).flatMap(([alert, { conditions }]) =>
+    conditions.map(({ value }) => ({ alert, value })),
+  );
   test.each(conditions)("has data for what $alert looks at", async ({ value }) => {
     expect(await prometheus.query(value), value).not.toEqual([]);
   });

@@ -1,6 +1,6 @@
-import type { Definition } from "./definition.ts";
-import type { LabelValues } from "./labels.ts";
-import { type MetricKey, METRICS } from "./table.ts";
+import type { Definition } from "../src/observe/metrics/definition.ts";
+import type { LabelValues } from "../src/observe/metrics/labels.ts";
+import { type MetricKey, METRICS } from "../src/observe/metrics/table.ts";
 
 /** Which values of a label are meant: one, some, or all but some. */
 type Match<Value> = Value | readonly Value[] | { readonly not: readonly Value[] };

@@ -1,5 +1,5 @@
-import type { CallKind } from "../../observe/metrics/labels.ts";
-import { aggregate, Queries, ratio, sum } from "../../observe/metrics/promql.ts";
+import type { CallKind } from "../src/observe/metrics/labels.ts";
+import { aggregate, Queries, ratio, sum } from "./promql.ts";
 
 /** A question that is asked often, with its answer kept under a name of its own. */
 export interface RecordingRule {
@@ -11,12 +11,6 @@ export const q = new Queries([], "5m");
 export const JOB = ["job"];
 export const INSTANCE = ["job", "instance"];
 export const UPSTREAM = ["job", "upstream"];
-
-/** What counts or gauges what should not be. */
-export const above0 = (value: string) => [{ value, is: ">", bound: 0 }] as const;
-
-/** Share of requests that may fail over a month. */
-export const ERROR_BUDGET = 0.001;
 
 export const errorRatio = (range: string) => `job:registry_gateway_request_errors:ratio_rate${range}`;
 export const HIT_RATIO = "job:registry_gateway_cache_hits:ratio_rate30m";
@@ -35,11 +29,6 @@ export const failures = (range: string, kind?: CallKind) =>
     UPSTREAM_KIND,
     q.over(range).increase("upstreamCalls", { outcome: "failed", ...(kind === undefined ? {} : { kind }) }),
   );
-/** More than half of the calls fail, of however few: three are enough. A rate's increase is a little more or less. */
-export const nearlyAllFail = (kind: CallKind) => [
-  { value: failureRatio("10m"), is: ">", bound: 0.5 } as const,
-  { value: failures("10m", kind), is: ">", bound: 2.5 } as const,
-];
 
 const extraCalls = `(${q.rate("upstreamRetries")} or ${q.rate("upstreamHedges", { result: "started" })})`;
 
@@ -88,7 +77,7 @@ export const RECORDING_RULES: readonly RecordingRule[] = [
 export function slowShare(
   key: "requestDuration" | "upstreamDuration",
   by: readonly string[],
-  bound: string,
+  bound: number,
   matches: { readonly outcome?: "hit" } = {},
 ): string {
   const over = q.over("10m");
