@@ -18,8 +18,9 @@ import { DataqueryBuilder } from "@grafana/grafana-foundation-sdk/prometheus";
 import { PanelBuilder as StatBuilder } from "@grafana/grafana-foundation-sdk/stat";
 import { PanelBuilder as StateTimelineBuilder } from "@grafana/grafana-foundation-sdk/statetimeline";
 import { PanelBuilder as TimeseriesBuilder } from "@grafana/grafana-foundation-sdk/timeseries";
-import type { Definition, Panel, Unit } from "../src/observe/metrics/definition.ts";
+import type { Definition } from "../src/observe/metrics/definition.ts";
 import { type MetricKey, METRICS } from "../src/observe/metrics/table.ts";
+import { type Panel, PANELS, type Unit } from "./panels.ts";
 import { aggregate, type Queries, sum } from "./promql.ts";
 
 /** One line, or one for each value of the labels in `legend` (`{{upstream}}`). */
@@ -56,29 +57,35 @@ const UNITS: Readonly<Record<Unit, string>> = {
 
 const HEIGHT = 8;
 
-/** The panels that the table of metrics describes for single ones of them. */
+/** The panels of single metrics. */
 export function panelsOf(keys: readonly MetricKey[], queries: Queries): PanelSpec[] {
   return keys.flatMap((key) => {
-    const { panel, help }: Definition = METRICS[key];
-    return panel === undefined
+    const panel = PANELS[key];
+    return panel === "elsewhere"
       ? []
-      : [{ title: panel.title, description: help, unit: panel.unit, queries: queriesOf(key, queries, panel) }];
+      : [
+          {
+            title: panel.title,
+            description: METRICS[key].help,
+            unit: panel.unit,
+            queries: queriesOf(key, queries, panel),
+          },
+        ];
   });
 }
 
-function queriesOf(key: MetricKey, queries: Queries, { title, unit, by = [] }: Panel): Query[] {
-  const definition: Definition = METRICS[key];
+function queriesOf(key: MetricKey, queries: Queries, { title, unit, by = [], replicas = "sum" }: Panel): Query[] {
+  const { type }: Definition = METRICS[key];
   const labels = by.map((label) => `{{${label}}}`).join(" ");
   const legend = labels === "" ? title : labels;
-  if (definition.type === "counter") return [{ expr: sum(by, queries.rate(key)), legend }];
-  if (definition.type === "histogram") {
+  if (type === "counter") return [{ expr: sum(by, queries.rate(key)), legend }];
+  if (type === "histogram") {
     return [0.5, 0.95, 0.99].map((quantile) => ({
       expr: queries.quantile(quantile, key, by),
       legend: `${labels} p${quantile * 100}`.trim(),
     }));
   }
-  const operator = definition.aggregation === "first" ? "sum" : definition.aggregation;
-  const value = aggregate(operator, by, queries.series(key));
+  const value = aggregate(replicas, by, queries.series(key));
   // Instants are shown as how long ago they were.
   return [{ expr: unit === "age" ? `time() - ${value}` : value, legend }];
 }

@@ -4,7 +4,7 @@ import { createMetrics } from "../../src/observe/metrics.ts";
 import { announce, forgetUpstreams } from "../../src/observe/metrics/announcement.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { LiveRegistry } from "../../src/observe/metrics/live-registry.ts";
-import { AGE, type Definition, seriesOf } from "../../src/observe/metrics/definition.ts";
+import { AGE, type Definition } from "../../src/observe/metrics/definition.ts";
 import { collectProcessMetrics } from "../../src/observe/metrics/process.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { Traffic } from "../../src/observe/traffic.ts";
@@ -12,6 +12,7 @@ import { CACHED_OPERATIONS } from "../../src/spec/operations.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { metricOf, parseExposition, type Series } from "../support/exposition.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
+import { seriesOf } from "../support/series.ts";
 import { breakAndAsk, sendEverything, sendStrays } from "../support/traffic.ts";
 
 const UPSTREAMS = 10;

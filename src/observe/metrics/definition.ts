@@ -1,4 +1,4 @@
-import { ALIAS_OR_NONE, CLIENT, type LabelSet, MOST_SOURCES, type NoLabels, SOURCE } from "./labels.ts";
+import type { LabelSet, NoLabels } from "./labels.ts";
 
 /**
  * What sets a metric back. `restart`: the process's end alone · `removal`: a reload that takes the upstream away, too ·
@@ -6,28 +6,9 @@ import { ALIAS_OR_NONE, CLIENT, type LabelSet, MOST_SOURCES, type NoLabels, SOUR
  */
 export type Reset = "restart" | "removal" | "reading";
 
-/** How the replicas' values of a gauge become one, in dashboards. */
-export type Aggregation = "sum" | "max" | "min" | "first";
-
-/** What a panel's axis shows. */
-export type Unit = "per second" | "seconds" | "bytes" | "share" | "count" | "age" | "state";
-
-/** How the metric is shown in the dashboards. */
-export interface Panel<Label extends string = string> {
-  readonly title: string;
-  /** Of what is shown: the rate of a counter, the quantiles of a histogram, the value of a gauge. */
-  readonly unit: Unit;
-  /** A line for each value of these. */
-  readonly by?: readonly Label[];
-}
-
 interface Details<Labels extends LabelSet> {
   readonly help: string;
   readonly labels?: Labels;
-  /** Left out where an alert, the console or a panel of several metrics reads it: one of them has to. */
-  readonly panel?: Panel<keyof NoInfer<Labels> & string>;
-  /** Fewer series than all combinations of label values, where some cannot occur. */
-  readonly series?: (upstreams: number) => number;
 }
 
 interface Described<Labels extends LabelSet> {
@@ -35,9 +16,7 @@ interface Described<Labels extends LabelSet> {
   readonly name: string;
   readonly help: string;
   readonly labels: Labels;
-  readonly panel?: Panel;
   readonly resetBy: Reset;
-  readonly series?: (upstreams: number) => number;
 }
 
 export interface CounterDefinition<Labels extends LabelSet> extends Described<Labels> {
@@ -46,7 +25,6 @@ export interface CounterDefinition<Labels extends LabelSet> extends Described<La
 
 export interface GaugeDefinition<Labels extends LabelSet> extends Described<Labels> {
   readonly type: "gauge";
-  readonly aggregation: Aggregation;
 }
 
 export interface HistogramDefinition<Labels extends LabelSet> extends Described<Labels> {
@@ -77,13 +55,12 @@ export function counter<const Labels extends LabelSet = NoLabels>(
 /** Something that is so now. */
 export function gauge<const Labels extends LabelSet = NoLabels>(
   name: string,
-  { aggregation = "sum", ...details }: GaugeDetails<Labels>,
+  details: GaugeDetails<Labels>,
 ): GaugeDefinition<Labels> {
-  return { type: "gauge", name: PREFIX + name, aggregation, ...described(details) };
+  return { type: "gauge", name: PREFIX + name, ...described(details) };
 }
 
 interface GaugeDetails<Labels extends LabelSet> extends Details<Labels> {
-  readonly aggregation?: Aggregation;
   readonly resetBy?: "reading";
 }
 
@@ -99,17 +76,4 @@ function described<Labels extends LabelSet>(details: Details<Labels>) {
   const labels = details.labels ?? ({} as Labels);
   const resetBy: Reset = "upstream" in labels ? "removal" : "restart";
   return { resetBy, ...details, labels };
-}
-
-/** The most series that a metric has with these numbers of upstreams and clients. */
-export function seriesOf(definition: Definition, upstreams: number, clients = 0): number {
-  const countOf = (values: readonly string[] | string): number => {
-    if (typeof values !== "string") return values.length;
-    if (values === CLIENT) return clients;
-    if (values === SOURCE) return MOST_SOURCES;
-    return upstreams + (values === ALIAS_OR_NONE ? 1 : 0);
-  };
-  const combinations = Object.values(definition.labels).reduce((product, values) => product * countOf(values), 1);
-  const children = definition.series?.(upstreams) ?? combinations;
-  return definition.type === "histogram" ? children * (definition.buckets.length + 3) : children;
 }

@@ -10,14 +10,11 @@ export const ALIAS = "alias";
 /** The same, and `none` for what was about no upstream or about several. */
 export const ALIAS_OR_NONE = "alias or none";
 
-/** Stands for the names of clients; the most that there can be is {@link MOST_CLIENT_LABELS}. */
+/** Stands for the names of clients; {@link MOST_NAMES} bounds them. */
 export const CLIENT = "client";
 
 /** Stands for the names of the sources of discovery. */
 export const SOURCE = "source";
-
-/** The most sources that can be configured. */
-export const MOST_SOURCES = 16;
 
 /** Names of clients that are labels of their own; what comes then is counted under its tier. */
 export const MOST_NAMES = { key: 1_000, token: 200, certificate: 200 } as const;

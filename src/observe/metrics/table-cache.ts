@@ -11,7 +11,6 @@ export const CACHE = {
   cacheAnswers: counter("cache_answers", {
     help: "Answers of cached endpoints, by what the cache made of them.",
     labels: { upstream: ALIAS_OR_NONE, operation: CACHED_OPERATIONS, outcome: CACHE_OUTCOMES },
-    panel: { title: "Answers by outcome", unit: "per second", by: ["outcome"] },
   }),
   servedAge: histogram("cache_served_age", {
     help: "Age of the answers of cached endpoints.",
@@ -22,26 +21,21 @@ export const CACHE = {
     resetBy: "reading",
     help: "The oldest answer that the configuration lets be served, over all upstreams.",
     labels: { operation: CACHED_OPERATIONS },
-    aggregation: "max",
   }),
   cacheSkips: counter("cache_skipped_stores", {
     help: "Answers that were not stored, by reason.",
     labels: { reason: SKIP_REASONS },
-    panel: { title: "Answers not stored, by reason", unit: "per second", by: ["reason"] },
   }),
   cacheStale: counter("cache_stale_served", {
     help: "Stale answers served, by what allowed it.",
     labels: { reason: STALE_REASONS },
-    panel: { title: "Stale answers by reason", unit: "per second", by: ["reason"] },
   }),
   cacheRefreshes: counter("cache_refreshes", {
     help: "Background refreshes, by what became of them.",
     labels: { result: REFRESH_OUTCOMES },
-    panel: { title: "Background refreshes by result", unit: "per second", by: ["result"] },
   }),
   cacheEvictions: counter("cache_evictions", {
     help: "Entries that the memory tier let go to stay within its bound.",
-    panel: { title: "Entries evicted", unit: "per second" },
   }),
   cacheBytes: gauge("cache_bytes", {
     resetBy: "reading",
@@ -60,17 +54,14 @@ export const CACHE = {
       "Factories and choice contexts that clients got without a call of their own (upstreams[].contexts): shared, by a call " +
       "that was running; kept, by an answer that the registry lets be reused.",
     labels: { upstream: ALIAS, by: CALL_SPARED_BY },
-    panel: { title: "Contexts without a call of their own", unit: "per second", by: ["upstream", "by"] },
   }),
   contextBytes: gauge("context_bytes", {
     resetBy: "reading",
     help: "What the kept factories and choice contexts take: 16 MiB at most.",
-    panel: { title: "Bytes of kept contexts", unit: "bytes" },
   }),
   catalogueBytes: gauge("catalogue_bytes", {
     resetBy: "reading",
     help: "What the instruments cost that the catalogue keeps, about: each process keeps 128 MiB at most.",
-    panel: { title: "Bytes of the catalogue", unit: "bytes" },
   }),
   catalogueCutShort: gauge("catalogue_cut_short", {
     resetBy: "reading",
@@ -78,38 +69,29 @@ export const CACHE = {
       "1 where the catalogue lacks the end of a registry's listing, by the bound that it met: of one listing, of all that " +
       "are read at a time (bytes_of_all), or of the whole catalogue; else 0. Answers name the registry in X-Registry-Partial.",
     labels: { upstream: ALIAS, reason: CATALOGUE_BOUND },
-    aggregation: "max",
-    panel: { title: "Registries not wholly in the catalogue", unit: "state", by: ["upstream", "reason"] },
   }),
   changes: counter("catalogue_changes", {
     help: "Changes of the catalogue that this replica learned of while it ran, found by itself or by another one.",
     labels: { type: CHANGE_TYPES },
-    panel: { title: "Changes of the catalogue", unit: "per second", by: ["type"] },
   }),
   subscribers: gauge("catalogue_subscribers", {
     resetBy: "reading",
     help: "Clients that follow the changes of the catalogue as they come.",
-    panel: { title: "Subscribers to changes", unit: "count" },
   }),
   leases: gauge("leases", {
     resetBy: "reading",
     help: "Fetches that one replica makes for all that share a Redis: those this one makes, and those it waits for.",
     labels: { state: LEASE_STATE },
-    panel: { title: "Fetches for all replicas", unit: "count", by: ["state"] },
   }),
   supplyAsOf: gauge("supply_as_of_timestamp_seconds", {
     help: "The newest totalSupplyAsOf that the registry has sent, as Unix time.",
     labels: { upstream: ALIAS },
-    aggregation: "max",
-    panel: { title: "Age of supplies (totalSupplyAsOf)", unit: "age", by: ["upstream"] },
   }),
   purges: counter("purges", {
     help: "Purges asked for here, by how far they got.",
     labels: { reach: PURGE_REACHES },
-    panel: { title: "Purges by reach", unit: "per second", by: ["reach"] },
   }),
   purgeLag: histogram("purge_lag", {
     help: "From a purge by another replica to its taking effect here.",
-    panel: { title: "Lag of purges", unit: "seconds" },
   }),
 } as const;

@@ -12,33 +12,25 @@ export const UPSTREAM = {
     resetBy: "reading",
     help: "1 for the state the upstream is in, 0 for the others.",
     labels: { upstream: ALIAS, state: UPSTREAM_STATES },
-    aggregation: "max",
   }),
   upstreamNodes: gauge("upstream_nodes", {
     resetBy: "reading",
     help: "Nodes of the upstream in each state; cordoned: by an operator, and not up.",
     labels: { upstream: ALIAS, state: COUNTED_STATES },
-    aggregation: "max",
-    panel: { title: "Nodes by state", unit: "count", by: ["upstream", "state"] },
   }),
   upstreamMode: gauge("upstream_mode", {
     resetBy: "reading",
     help: "1 for the mode the upstream is in, 0 for the other; cache-only: by an operator, nothing is asked of it.",
     labels: { upstream: ALIAS, mode: UPSTREAM_MODES },
-    aggregation: "max",
-    panel: { title: "Mode of upstreams", unit: "count", by: ["upstream", "mode"] },
   }),
   nodeCordoned: gauge("node_cordoned", {
     resetBy: "reading",
     help: "1 while an operator has the node cordoned: it gets no new calls. The node is its place in urls, from 0.",
     labels: { upstream: ALIAS, node: NODE_PLACE },
-    aggregation: "max",
-    panel: { title: "Cordoned nodes", unit: "state", by: ["upstream", "node"] },
   }),
   upstreamCalls: counter("upstream_calls", {
     help: "Calls of the registry's API, whatever their attempts; failed: a 5xx or 429 of the registry's, or no usable answer.",
     labels: { upstream: ALIAS, kind: CALL_KIND, outcome: CALL_OUTCOMES },
-    panel: { title: "Calls by kind and what came of them", unit: "per second", by: ["upstream", "kind", "outcome"] },
   }),
   upstreamAttempts: counter("upstream_attempts", {
     help: "Calls sent to nodes, retries and hedges included, checks apart; error: an error of the registry's own.",
@@ -47,12 +39,10 @@ export const UPSTREAM = {
   upstreamFailures: counter("upstream_attempt_failures", {
     help: "Calls to nodes without a usable answer, by reason.",
     labels: { upstream: ALIAS, reason: FAILURE_REASONS },
-    panel: { title: "Failed calls by reason", unit: "per second", by: ["upstream", "reason"] },
   }),
   upstreamDuration: histogram("upstream_attempt_duration", {
     help: "From sending a call to a node to the end of its answer.",
     labels: { upstream: ALIAS, kind: CALL_KIND },
-    panel: { title: "Latency of calls", unit: "seconds", by: ["upstream", "kind"] },
   }),
   upstreamInFlight: gauge("upstream_calls_in_flight", {
     resetBy: "reading",
@@ -72,24 +62,19 @@ export const UPSTREAM = {
   upstreamRefused: counter("upstream_refused_calls", {
     help: "Calls refused before any attempt, by reason.",
     labels: { upstream: ALIAS, reason: REFUSALS },
-    panel: { title: "Calls refused, by reason", unit: "per second", by: ["upstream", "reason"] },
   }),
   breakerState: gauge("upstream_breaker_state", {
     resetBy: "reading",
     help: "The circuit breaker: 0 closed, 1 half-open, 2 open.",
     labels: { upstream: ALIAS },
-    aggregation: "max",
-    panel: { title: "Circuit breaker (0 closed, 1 half-open, 2 open)", unit: "state", by: ["upstream"] },
   }),
   upstreamEjections: counter("upstream_node_ejections", {
     help: "Nodes taken out because they failed or were too slow.",
     labels: { upstream: ALIAS },
-    panel: { title: "Nodes ejected", unit: "per second", by: ["upstream"] },
   }),
   upstreamChecks: counter("upstream_node_checks", {
     help: "Checks of nodes' info.",
     labels: { upstream: ALIAS, outcome: CHECK_OUTCOME },
-    panel: { title: "Checks of nodes", unit: "per second", by: ["upstream", "outcome"] },
   }),
   upstreamRetries: counter("upstream_retries", {
     help: "Further attempts after one that failed.",
@@ -98,56 +83,46 @@ export const UPSTREAM = {
   retriesExhausted: counter("upstream_retry_budget_exhausted", {
     help: "Further attempts not made because the retry budget was spent.",
     labels: { upstream: ALIAS },
-    panel: { title: "Retries not made: budget spent", unit: "per second", by: ["upstream"] },
   }),
   agreements: counter("upstream_agreements", {
     help: "Answers that several nodes were asked for, by what came of it; same and different: what one more node said afterwards.",
     labels: { upstream: ALIAS, kind: CALL_KIND, outcome: AGREEMENT_OUTCOMES },
-    panel: { title: "Agreement of nodes", unit: "per second", by: ["upstream", "kind", "outcome"] },
   }),
   agreementQuestions: counter("upstream_agreement_questions", {
     help: "Calls to nodes because several have to say the same.",
     labels: { upstream: ALIAS },
-    panel: { title: "Calls for the sake of agreement", unit: "per second", by: ["upstream"] },
   }),
   agreementWait: counter("upstream_agreement_wait_seconds", {
     help: "Time from the first node's answer to the agreement of enough, in all.",
     labels: { upstream: ALIAS },
-    panel: { title: "Time waited for agreement, a second", unit: "seconds", by: ["upstream"] },
   }),
   upstreamHedges: counter("upstream_hedges", {
     help: "Second calls to another node because the first was slow.",
     labels: { upstream: ALIAS, result: HEDGE_RESULTS },
-    panel: { title: "Hedges by result", unit: "per second", by: ["upstream", "result"] },
   }),
   rateLimit: gauge("upstream_rate_limit", {
     resetBy: "reading",
     help: "Calls that rateLimit allows in one window.",
     labels: { upstream: ALIAS },
-    aggregation: "max",
   }),
   rateLimitLeft: gauge("upstream_rate_limit_left", {
     resetBy: "reading",
     help: "Calls left in the window of rateLimit, not of its burst, as last seen within it.",
     labels: { upstream: ALIAS },
-    aggregation: "min",
   }),
   agreementMissing: gauge("upstream_agreement_missing", {
     resetBy: "reading",
     help: "Nodes that have yet to name the same admin before any is used (agreement.admin); 0 where one node is enough.",
     labels: { upstream: ALIAS },
-    aggregation: "max",
   }),
   adminContested: gauge("upstream_admin_contested", {
     resetBy: "reading",
     help: "1 while another upstream claims the same admin and neither has it configured: neither is used.",
     labels: { upstream: ALIAS },
-    aggregation: "max",
   }),
   nodeOutOfStep: counter("node_out_of_step", {
     help: "Times that answers of a node were to other requests than they came for, or to none. The node is its place in urls, from 0.",
     labels: { upstream: ALIAS, node: NODE_PLACE },
-    panel: { title: "Nodes that answer out of step", unit: "per second", by: ["upstream", "node"] },
   }),
   supportedApisChanges: counter("upstream_supported_apis_changes", {
     help: "Times that the registry's info named other APIs than before, as after an upgrade.",
@@ -156,11 +131,9 @@ export const UPSTREAM = {
   credentialUnusable: gauge("upstream_credential_unusable", {
     help: "1 while what the key names is no good: the last good one is used while it lasts.",
     labels: { upstream: ALIAS, key: CREDENTIAL_KEYS },
-    aggregation: "max",
   }),
   schemaViolations: counter("schema_violations", {
     help: "Answers of upstreams that break the published schema.",
     labels: { upstream: ALIAS, operation: OPERATIONS },
-    panel: { title: "Answers that break the schema", unit: "per second", by: ["upstream", "operation"] },
   }),
 } as const;
