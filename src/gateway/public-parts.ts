@@ -84,7 +84,7 @@ export function createPublicParts(options: ServerOptions): PublicParts {
     snapshot: () => snapshots.latest,
     certificates,
   });
-  introduceReplica(options, { observers, overload, inFlight, snapshots });
+  introduceReplica(options, { overload, snapshots });
   coordinator.actions.onChange(() => snapshots.latest.upstreams.followActions());
   coordinator.announcements.onAnnounced((event) => snapshots.latest.upstreams.receive(event));
   const server = new Server({
@@ -130,7 +130,7 @@ function createListener(
 /** Has this replica report to the others how it does. */
 function introduceReplica(
   { clock, metrics, residentBytes, coordination: { coordinator } }: ServerOptions,
-  { observers, overload, inFlight, snapshots }: ReplicaParts,
+  { overload, snapshots }: Pick<ReplicaParts, "overload" | "snapshots">,
 ): void {
   const state = new ReplicaStateSource({
     clock,
@@ -139,8 +139,6 @@ function introduceReplica(
     config: () => snapshots.latest.config,
     clientKeys: () => snapshots.latest.clients?.keysDigest,
     upstreams: () => snapshots.latest.upstreams.status(),
-    requestsInFlight: () => inFlight.size,
-    connections: () => observers.traffic.connections,
     load: () => overload.load,
     residentBytes: () => residentBytes?.() ?? 0,
   });
@@ -150,7 +148,6 @@ function introduceReplica(
 interface ReplicaParts {
   readonly observers: ServerObservers;
   readonly overload: Overload;
-  readonly inFlight: InFlight;
   readonly snapshots: Snapshots;
 }
 

@@ -17,8 +17,6 @@ export interface ReplicaSources {
   /** Of the keys of clients; undefined: there is no keys file. */
   clientKeys(): string | undefined;
   upstreams(): readonly UpstreamStatus[];
-  requestsInFlight(): number;
-  connections(): number;
   load(): LoopLoad;
   residentBytes(): number;
 }
@@ -59,8 +57,6 @@ export class ReplicaStateSource {
       uptimeSeconds: Math.round((sources.clock.now() - this.startedAt) / 1_000),
       load: {
         requestsPerSecond: this.requestsPerSecond,
-        requestsInFlight: sources.requestsInFlight(),
-        connections: sources.connections(),
         busy: Math.min(1, Math.max(0, Math.round(sources.load().utilization * 1_000) / 1_000)),
         residentBytes: Math.round(sources.residentBytes()),
       },

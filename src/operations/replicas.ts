@@ -1,5 +1,5 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { Replica, ReplicaFollows, ReplicaLoad, ReplicaReport, ReplicasPort } from "../sharing/replicas.ts";
+import type { Replica, ReplicaLoad, ReplicaReport, ReplicasPort } from "../sharing/replicas.ts";
 import { sayCount } from "../words/quantity.ts";
 
 /** What replicas should have in common. */
@@ -17,13 +17,9 @@ export type ReplicaDifference = keyof typeof COMMON | "nodes";
 export interface ReplicaRow extends ReplicaReport {
   /** It is the one that answers. */
   readonly isSelf: boolean;
-  /** Null, as the three after it: it has not said yet. */
+  /** Null, as its load: it has not said yet. */
   readonly uptimeSeconds: number | null;
   readonly load: ReplicaLoad | null;
-  /** Digests: the same where two replicas go by the same. */
-  readonly follows: ReplicaFollows | null;
-  /** Nodes that it finds failing: the upstream and the place in its `urls`. */
-  readonly nodesDown: readonly string[] | null;
   readonly differs: readonly ReplicaDifference[];
 }
 
@@ -100,8 +96,6 @@ function rowOf(replica: Replica, isSelf: boolean, differences: readonly Differen
     isSelf,
     uptimeSeconds: state?.uptimeSeconds ?? null,
     load: state?.load ?? null,
-    follows: state?.follows ?? null,
-    nodesDown: state?.nodesDown ?? null,
     differs: [...new Set(differences.filter(({ who }) => who.includes(name)).map(({ kind }) => kind))],
   };
 }

@@ -19,10 +19,6 @@ export interface ReplicaReport extends ReplicaName {
 export interface ReplicaLoad {
   /** Answers a second, in the last seconds. */
   readonly requestsPerSecond: number;
-  /** Begun and not finished, memory hits apart. */
-  readonly requestsInFlight: number;
-  /** Of clients. */
-  readonly connections: number;
   /** The share of time, from 0 to 1, in which its event loop had something to do. */
   readonly busy: number;
   /** 0 where it is not measured. */

@@ -17,8 +17,6 @@ function configurationOf(yaml: string): string {
     config: () => config!,
     clientKeys: () => undefined,
     upstreams: () => [],
-    requestsInFlight: () => 0,
-    connections: () => 0,
     load: () => ({ utilization: 0, delay: 0 }),
     residentBytes: () => 0,
   });

@@ -17,8 +17,6 @@ const State = Type.Object({
   uptimeSeconds: Count,
   load: Type.Object({
     requestsPerSecond: Type.Number({ minimum: 0 }),
-    requestsInFlight: Count,
-    connections: Count,
     busy: Type.Number({ minimum: 0, maximum: 1 }),
     residentBytes: Count,
   }),
