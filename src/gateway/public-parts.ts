@@ -84,7 +84,7 @@ export function createPublicParts(options: ServerOptions): PublicParts {
     snapshot: () => snapshots.latest,
     certificates,
   });
-  introduceReplica(options, { overload, snapshots });
+  introduceReplica(options, { observers, overload, snapshots });
   coordinator.actions.onChange(() => snapshots.latest.upstreams.followActions());
   coordinator.announcements.onAnnounced((event) => snapshots.latest.upstreams.receive(event));
   const server = new Server({
@@ -129,16 +129,16 @@ function createListener(
 
 /** Has this replica report to the others how it does. */
 function introduceReplica(
-  { clock, metrics, residentBytes, coordination: { coordinator } }: ServerOptions,
-  { overload, snapshots }: Pick<ReplicaParts, "overload" | "snapshots">,
+  { clock, residentBytes, coordination: { coordinator } }: ServerOptions,
+  { observers, overload, snapshots }: ReplicaParts,
 ): void {
   const state = new ReplicaStateSource({
     clock,
-    metrics,
     actions: coordinator.actions,
     config: () => snapshots.latest.config,
     clientKeys: () => snapshots.latest.clients?.keysDigest,
     upstreams: () => snapshots.latest.upstreams.status(),
+    answered: () => observers.traffic.answered,
     load: () => overload.load,
     residentBytes: () => residentBytes?.() ?? 0,
   });

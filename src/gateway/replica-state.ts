@@ -1,7 +1,6 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import { digestOf } from "../digest.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import { reportConfig } from "../operations/config-report.ts";
 import type { ActionsPort } from "../sharing/ports.ts";
 import { MOST_NODES_DOWN, type ReplicaState } from "../sharing/replicas.ts";
@@ -11,17 +10,18 @@ import type { LoopLoad } from "./overload.ts";
 /** What a replica looks at to say how it does. */
 export interface ReplicaSources {
   readonly clock: Clock;
-  readonly metrics: Metrics;
   readonly actions: ActionsPort;
   config(): Config;
   /** Of the keys of clients; undefined: there is no keys file. */
   clientKeys(): string | undefined;
   upstreams(): readonly UpstreamStatus[];
+  /** Requests answered since the start. */
+  answered(): number;
   load(): LoopLoad;
   residentBytes(): number;
 }
 
-/** How often requests are counted: adding them up costs more, the more upstreams there are. */
+/** Over how long requests are counted. */
 const COUNT_EVERY: Duration = 5_000;
 
 interface PrintedConfig extends Record<string, unknown> {
@@ -34,7 +34,7 @@ export class ReplicaStateSource {
   private readonly startedAt: Instant;
   private configuration: { readonly of: Config; readonly digest: string } | undefined;
   private countedAt: Instant;
-  private requests = 0;
+  private answered = 0;
   private requestsPerSecond = 0;
 
   constructor(sources: ReplicaSources) {
@@ -73,16 +73,10 @@ export class ReplicaStateSource {
     const now = this.sources.clock.now();
     const passed = now - this.countedAt;
     if (passed < COUNT_EVERY) return;
+    const answered = this.sources.answered();
+    this.requestsPerSecond = Math.round(((answered - this.answered) / passed) * 10_000) / 10;
+    this.answered = answered;
     this.countedAt = now;
-    void this.countRequests(passed);
-  }
-
-  /** What it finds is in the next state. */
-  private async countRequests(passed: Duration): Promise<void> {
-    const { values } = await this.sources.metrics.requests.get();
-    const requests = values.reduce((sum, { value }) => sum + value, 0);
-    this.requestsPerSecond = Math.round((Math.max(0, requests - this.requests) / passed) * 10_000) / 10;
-    this.requests = requests;
   }
 
   /** Replicas on one machine have listeners and a pin file of their own. */

@@ -36,6 +36,7 @@ export class Traffic {
   private readonly histograms = new Map<string, HistogramChild>();
   private inFlight = 0;
   private open = 0;
+  private finished = 0;
 
   constructor(metrics: Metrics) {
     this.metrics = metrics;
@@ -49,6 +50,11 @@ export class Traffic {
   /** Connections of clients that are open. */
   get connections(): number {
     return this.open;
+  }
+
+  /** Requests answered since the start. */
+  get answered(): number {
+    return this.finished;
   }
 
   connectionOpened(): void {
@@ -88,6 +94,7 @@ export class Traffic {
   /** What came was no HTTP request, and was answered with this error. */
   refusedUnparsed({ code, status }: GatewayError): void {
     this.failed(code);
+    this.finished += 1;
     this.metrics.requests.inc({ operation: "none", upstream: "none", status: statusClassOf(status) });
   }
 
@@ -130,8 +137,9 @@ export class Traffic {
       byClass.set(status, counter);
       return counter;
     };
-    return function recordRequest(request) {
+    return (request) => {
       const { seconds: value, traceId } = request;
+      this.finished += 1;
       const status = statusClassOf(request.status);
       (byClass.get(status) ?? counterOf(status)).inc();
       if (traceId === undefined) durations.observe(value);
