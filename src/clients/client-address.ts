@@ -191,6 +191,17 @@ export function clientAddressOf(remoteAddress: string): ClientAddress {
   return clientAt(parseAddress(remoteAddress));
 }
 
+/** As ipaddr.js calls the ranges of networks that are nobody else's (RFC 1918, 3927, 4193, 4291, 6598). */
+const PRIVATE: ReadonlySet<string> = new Set(["private", "linkLocal", "carrierGradeNat", "uniqueLocal"]);
+
+/** Which kind of address a connection's other side has, for whom the address itself is not to be told. */
+export function addressKindOf(remoteAddress: string): string {
+  const range = parseAddress(remoteAddress)?.range();
+  if (range === undefined) return "unknown address";
+  if (range === "loopback") return "loopback";
+  return PRIVATE.has(range) ? "private address" : "public address";
+}
+
 function clientAt(address: Address | undefined): ClientAddress {
   if (address === undefined) return UNKNOWN;
   const text = address.toString();

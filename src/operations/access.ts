@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
+import { addressKindOf } from "../clients/client-address.ts";
 import type { Config } from "../config/schema.ts";
 import { isLoopback } from "../config/urls.ts";
 import { GatewayError } from "../errors.ts";
@@ -133,29 +134,8 @@ function isNavigation(headers: IncomingHttpHeaders): boolean {
   return headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
 }
 
-const PRIVATE = new BlockList();
-for (const [network, length] of [
-  ["10.0.0.0", 8],
-  ["172.16.0.0", 12],
-  ["192.168.0.0", 16],
-  ["169.254.0.0", 16],
-  ["100.64.0.0", 10],
-] as const) {
-  PRIVATE.addSubnet(network, length, "ipv4");
-}
-PRIVATE.addSubnet("fc00::", 7, "ipv6");
-PRIVATE.addSubnet("fe80::", 10, "ipv6");
-
 /** Who sends a request that was let in, by name where there is one: no address and no secret, but which kind of either. */
 export function operatorOf({ socket }: IncomingMessage, { shown, identity }: Credential): Operator {
   const by = identity?.name === undefined ? shown : `${identity.name} (${shown})`;
-  return { by, from: kindOf(socket.remoteAddress ?? "") };
-}
-
-function kindOf(remote: string): string {
-  const address = remote.replace(/^::ffff:(?=\d+\.)/, "");
-  if (address === "::1" || address.startsWith("127.")) return "loopback";
-  const family = isIP(address);
-  if (family === 0) return "unknown address";
-  return PRIVATE.check(address, family === 4 ? "ipv4" : "ipv6") ? "private address" : "public address";
+  return { by, from: addressKindOf(socket.remoteAddress ?? "") };
 }

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
-import { ClientAddresses } from "../../src/clients/client-address.ts";
+import { addressKindOf, ClientAddresses } from "../../src/clients/client-address.ts";
 
 /** The address and block of a request from `peer` with these header lines. */
 function clientOf(
@@ -181,3 +181,22 @@ test.each([";", '"', "\\", '\\"', ",", "for=", 'for="', " ", "a=b;"])("64 KiB of
   const { user } = process.cpuUsage(startedAt);
   expect(user / 1_000).toBeLessThan(1_000);
 });
+
+test.each([
+  ["127.0.0.1", "loopback"],
+  ["::ffff:127.1.2.3", "loopback"],
+  ["::1", "loopback"],
+  ["10.1.2.3", "private address"],
+  ["172.31.255.255", "private address"],
+  ["172.32.0.0", "public address"],
+  ["192.168.0.1", "private address"],
+  ["169.254.169.254", "private address"],
+  ["100.64.0.1", "private address"],
+  ["100.128.0.1", "public address"],
+  ["::ffff:10.1.2.3", "private address"],
+  ["fd00::1", "private address"],
+  ["fe80::1%eth0", "private address"],
+  ["203.0.113.9", "public address"],
+  ["2001:db8::1", "public address"],
+  ["", "unknown address"],
+])("%s is told as %s", (remoteAddress, kind) => expect(addressKindOf(remoteAddress)).toBe(kind));
