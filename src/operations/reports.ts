@@ -12,10 +12,9 @@ import type { ClientsReport } from "./clients-report.ts";
 import type { Health } from "./conditions/health.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
 import type { Explain } from "./explain.ts";
-import { readQuery } from "./query.ts";
+import { readLimit, readQuery } from "./query.ts";
 import type { ReadinessReport } from "./readiness.ts";
 import type { ReplicasReport } from "./replicas.ts";
-import { parseRequestFilter } from "./requests-report.ts";
 
 /** What the listener shows. */
 export interface ReportsOptions {
@@ -92,4 +91,23 @@ function parseSince(query: unknown): number | undefined {
   if (since === undefined) return undefined;
   if (/^[0-9]{1,15}$/.test(since)) return Number(since);
   throw new GatewayError("invalid_query", "since must be one of the times in an earlier answer of this path");
+}
+
+/** By what `/requests` is filtered. */
+const REQUEST_KEYS = ["limit", "since", "outcome", "code", "upstream", "client"] as const;
+
+/** The form of a cursor of `/requests`. */
+const CURSOR = /^[0-9a-z]{1,32}\.[0-9a-z]{1,32}$/;
+
+/**
+ * @throws GatewayError 400 for another parameter, one that is given twice, a `limit` that is no number from 1 to 500, and
+ * a `since` that never was a cursor
+ */
+function parseRequestFilter(query: unknown): RequestFilter {
+  const { limit, ...wanted } = readQuery(query, REQUEST_KEYS);
+  const { since } = wanted;
+  if (since !== undefined && !CURSOR.test(since)) {
+    throw new GatewayError("invalid_query", "since must be the cursor of an earlier answer of this path");
+  }
+  return { limit: readLimit(limit), ...wanted };
 }
