@@ -5,11 +5,11 @@ import type { FileWatcher } from "../config/watched-files.ts";
 import type { SharedRows } from "../sharing/coordination.ts";
 import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
 import { aliasFrom } from "../config/alias.ts";
-import { type Candidate, isUsed, judge, pinOf, problemOf } from "./candidate.ts";
+import { type Candidate, isUsed, judge, type Offer, pinOf, problemOf } from "./candidate.ts";
 import { Candidates } from "./candidates.ts";
-import { DiscoveryEvents, type DiscoveryObserver } from "./events.ts";
 import { GatheredPins } from "./gathered-pins.ts";
-import { isSameSet, type Pin } from "./pin.ts";
+import type { DiscoveryObserver } from "./observer.ts";
+import { isSameSet, type Pin, proposalDigest } from "./pin.ts";
 import { Pins } from "./pins.ts";
 import { mendings, type Proof, Prober } from "./prober.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
@@ -47,7 +47,6 @@ export class Search {
   private readonly readings: SourceReadings;
   private readonly candidates: Candidates;
   private readonly prober: Prober;
-  private readonly events: DiscoveryEvents;
   private readonly closing = new Abort();
   private readonly taken: GatheredPins;
   private used: FoundRegistries | undefined;
@@ -59,13 +58,12 @@ export class Search {
     const { every, allowPrivate, defaults, pinFile } = config;
     this.options = options;
     this.config = config;
-    this.events = new DiscoveryEvents(clock, observer);
     const sources = createSources(config.sources, { clock, allowPrivate });
     observer.sources(
       sources.map(({ name }) => name),
       every,
     );
-    this.readings = new SourceReadings(sources, clock, this.events);
+    this.readings = new SourceReadings(sources, clock, observer);
     this.prober = new Prober({ clock, files, limits, defaults, allowPrivate });
     const changed = () => void this.apply();
     this.pins = new Pins({
@@ -80,7 +78,7 @@ export class Search {
     });
     this.taken = new GatheredPins(clock, async (batch) => {
       await this.pins.put(batch);
-      for (const pin of batch) this.events.pinned(pin);
+      for (const pin of batch) this.reportPinned(pin);
       await this.apply();
     });
     this.candidates = new Candidates({
@@ -138,7 +136,7 @@ export class Search {
       const reach = await this.pins.put([pin]);
       const isTaken = isDeepStrictEqual(this.pins.get(admin), pin);
       if (!isTaken && round < DECISION_ROUNDS) continue;
-      if (isUsed(pin)) this.events.pinned(pin);
+      if (isUsed(pin)) this.reportPinned(pin);
       await this.apply();
       return { registry: this.candidates.reportOf(admin) ?? null, reach };
     }
@@ -147,17 +145,19 @@ export class Search {
   /** Reads the sources once, and waits for what comes of it: whether all were read and all proved. Never rejects. */
   async run(): Promise<boolean> {
     const signal = this.closing;
+    const { observer } = this.options;
     await this.pins.recheck();
     await this.readings.read(signal);
     if (signal.aborted) return false;
     const listed = this.candidates.note(this.readings.offers((admin) => this.pins.get(admin)?.source));
-    this.events.surplus(this.config.max, this.candidates.surplus);
+    const { surplus } = this.candidates;
+    if (surplus > 0) observer.tooMany(this.config.max, this.config.max + surplus);
     this.prober.begin();
     // What was asked longest ago comes first: what a host got no question about comes before what it was asked already.
     const inTurn = listed.toSorted((a, b) => a.asked - b.asked);
     const left = await Promise.all(inTurn.map((candidate) => this.consider(candidate)));
     const unasked = left.reduce((sum, each) => sum + each, 0);
-    this.events.unasked(unasked);
+    if (unasked > 0) observer.unasked(unasked);
     await this.taken.settled();
     if (signal.aborted) return false;
     this.hasRun = true;
@@ -165,7 +165,7 @@ export class Search {
       this.readings.faults > 0 || unasked > 0 || listed.some(({ proof }) => problemOf(proof) !== undefined);
     await this.apply();
     const isFailure = this.readings.faults === this.readings.size;
-    this.options.observer.ran(isFailure ? "failure" : isPartial ? "partial" : "success");
+    observer.ran(isFailure ? "failure" : isPartial ? "partial" : "success");
     return !isPartial;
   }
 
@@ -201,8 +201,26 @@ export class Search {
         pinOf(candidate, offer, { proof: candidate.proof!, before: this.pins.get(admin), since: this.time() }),
       );
     }
-    this.events.looked(candidate, judgement === "wait");
+    this.reportLooked(candidate, offer, judgement === "wait");
     return unasked;
+  }
+
+  private reportPinned({ name, admin, source, urls, mended }: Pin): void {
+    const { observer } = this.options;
+    observer.pinned({ name, admin, source, nodes: urls.length }, proposalDigest(urls));
+    for (const url of mended) observer.mended({ name, admin }, url);
+  }
+
+  /** What came of looking at a registry. */
+  private reportLooked(candidate: Candidate, { source, urls }: Offer, isWaiting: boolean): void {
+    const { observer } = this.options;
+    const { name, admin, proof } = candidate;
+    if (isWaiting) observer.waiting({ name, admin, source, nodes: urls.length });
+    const [named] = proof?.strangers.values() ?? [];
+    if (named !== undefined) observer.stranger({ name, admin }, named);
+    // One that was not asked at all is said with all of them.
+    const problem = proof?.unasked === urls.length ? undefined : problemOf(proof);
+    if (problem !== undefined) observer.unproved({ name, admin }, problem);
   }
 
   private judge(candidate: Candidate) {

@@ -1,6 +1,6 @@
 import type { AbortSignalLike, Clock } from "../clock.ts";
 import type { Offer } from "./candidate.ts";
-import type { DiscoveryEvents } from "./events.ts";
+import type { DiscoveryObserver } from "./observer.ts";
 import type { SourceReport } from "./report.ts";
 import type { Listing, Source } from "./sources.ts";
 
@@ -19,11 +19,11 @@ interface SourceReading {
 export class SourceReadings {
   private readonly readings: readonly SourceReading[];
   private readonly clock: Clock;
-  private readonly events: DiscoveryEvents;
+  private readonly observer: DiscoveryObserver;
 
-  constructor(sources: readonly Source[], clock: Clock, events: DiscoveryEvents) {
+  constructor(sources: readonly Source[], clock: Clock, observer: DiscoveryObserver) {
     this.clock = clock;
-    this.events = events;
+    this.observer = observer;
     this.readings = sources.map((source) => ({
       source,
       listing: undefined,
@@ -83,14 +83,15 @@ export class SourceReadings {
       reading.isRead = true;
       // What is left out of a list for good is no reason to read it again sooner.
       fault = listing.undecided.size === 0 ? undefined : listing.problems[0];
-      this.events.sourceShrank(source.name, before?.registries.size ?? 0, reading.listing.registries.size);
+      const [had, has] = [before?.registries.size ?? 0, reading.listing.registries.size];
+      if (has < had) this.observer.sourceShrank(source.name, had, has);
     } catch (error) {
       if (signal.aborted) return;
       fault = (error as Error).message;
     }
     reading.lastRun = this.clock.wallNow();
     reading.lastError = fault;
-    this.events.sourceRead(source.name, fault);
+    this.observer.sourceRead(source.name, fault);
   }
 }
 

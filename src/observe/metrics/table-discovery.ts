@@ -1,4 +1,4 @@
-import { RUN_OUTCOMES } from "../../discovery/events.ts";
+import { RUN_OUTCOMES } from "../../discovery/observer.ts";
 import { REGISTRY_STATES } from "../../discovery/report.ts";
 import { counter, gauge } from "./definition.ts";
 import { SOURCE } from "./labels.ts";
