@@ -90,6 +90,9 @@ export function slowShare(
 }
 
 export const REPLICAS = `count by (job) (${q.series("buildInfo")})`;
+const WITHIN_AN_HOUR = `last_over_time(${q.series("buildInfo")}[1h])`;
+/** 0 of a job that had one within the last hour and has none, and where no job had one. */
+export const REPLICAS_OF_ALL_JOBS = `(${REPLICAS} or 0 * count by (job) (${WITHIN_AN_HOUR}) or (vector(0) unless on () ${WITHIN_AN_HOUR}))`;
 /** The most that lasted five minutes within half an hour: not the one more that an upgrade starts before it ends another. */
 export const REPLICAS_BEFORE = `max_over_time(min_over_time(${REPLICAS}[5m:15s])[30m:15s])`;
 /** Of jobs that have a gateway which answers. */

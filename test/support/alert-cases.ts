@@ -187,7 +187,11 @@ export const ALERT_CASES: readonly AlertCase[] = [
   {
     alert: "RegistryGatewayAbsent",
     at: "20m",
-    fires: [series("buildInfo", { version: "1.0.0" }, "1x3")],
+    fires: [
+      series("buildInfo", { version: "1.0.0" }, "1x3"),
+      // Another deployment at the same Prometheus goes on.
+      series("buildInfo", { job: "other", version: "1.0.0" }, "1x30"),
+    ],
     silent: [series("buildInfo", { version: "1.0.0" }, "1x30")],
   },
   {

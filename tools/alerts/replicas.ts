@@ -1,18 +1,18 @@
 import { BOUNDS } from "../../src/operations/conditions/bounds.ts";
 import type { REPLICA_CONDITIONS } from "../../src/operations/conditions/replicas.ts";
 import { aggregate, ratio, sum } from "../promql.ts";
-import { BUSY, INSTANCE, JOB, q, REPLICAS, REPLICAS_BEFORE, TARGETS_DOWN } from "../recording.ts";
+import { BUSY, INSTANCE, JOB, q, REPLICAS, REPLICAS_BEFORE, REPLICAS_OF_ALL_JOBS, TARGETS_DOWN } from "../recording.ts";
 import { above0, type AlertsOf, atLeast } from "./alert.ts";
 
 /** Of replicas, and what they share. */
 export const REPLICA_ALERTS: AlertsOf<typeof REPLICA_CONDITIONS> = {
   RegistryGatewayAbsent: {
-    conditions: [{ value: `(count(${q.series("buildInfo")}) or vector(0))`, is: "==", bound: 0 }],
-    summary: "No gateway is scraped",
+    conditions: [{ value: REPLICAS_OF_ALL_JOBS, is: "==", bound: 0 }],
+    summary: "{{ $labels.job }}: no gateway is scraped",
     runbook: {
       means: "Either nothing runs, or Prometheus cannot reach the operations listener.",
       look: "Prometheus: Status, Targets. Then GET /livez and /readyz on the operations listener.",
-      act: "Exit code 78: the configuration is bad; registry-gateway check --config FILE says where. Scrape refused: operations.host is loopback by default; let the network policy pass Prometheus.",
+      act: "Exit code 78: the configuration is bad; registry-gateway check --config FILE says where. Scrape refused: operations.host is loopback by default; let the network policy pass Prometheus. A job taken away on purpose: it ends by itself after an hour.",
     },
   },
   RegistryGatewayReplicaGone: {
