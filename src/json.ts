@@ -216,6 +216,7 @@ const CLOSE_BRACE = 0x7d;
 export const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 export const COMMA = 0x2c;
+const COLON = 0x3a;
 const LOWER_U = 0x75;
 
 /** What a text is as JSON; undefined where it is not JSON. */
@@ -225,6 +226,54 @@ export function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+// A byte order mark stays in the text, which then is no JSON (RFC 8259 §8.1).
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The JSON object that the bytes hold; undefined where they are not UTF-8, or {@link parseUnrepeated} has no object. */
+export function readUnrepeatedObject(bytes: Uint8Array): Record<string, unknown> | undefined {
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    return undefined;
+  }
+  const value = parseUnrepeated(text);
+  return isObject(value) ? value : undefined;
+}
+
+type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
+
+/**
+ * What a text is as JSON; undefined where it is not JSON, where it is nested thousands deep, and where an object in it gives
+ * a key twice: two readers could take different values for it (RFC 7515 §4, RFC 7519 §4).
+ *
+ * @param number what is to stand for a number, of its text
+ */
+export function parseUnrepeated(text: string, number: (source: string) => unknown = Number): unknown {
+  let keys = 0;
+  const revive: Reviver = (_key, value, { source }) => {
+    if (isObject(value)) keys += Object.keys(value).length;
+    return typeof value === "number" ? number(source ?? String(value)) : value;
+  };
+  try {
+    const json: unknown = JSON.parse(text, revive as (key: string, value: unknown) => unknown);
+    return countMembers(text) === keys ? json : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Members that all objects give: outside strings there is one colon for each. */
+function countMembers(text: string): number {
+  let members = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === COLON) members += 1;
+    else if (code === QUOTE) i = skipString(text, i) - 1;
+  }
+  return members;
 }
 
 /** Whether a parsed value is a JSON object. */

@@ -1,5 +1,5 @@
 import { digestOf } from "../digest.ts";
-import { isObject } from "../json.ts";
+import { isObject, parseUnrepeated } from "../json.ts";
 import { cachedRecord, isCached, type Operation, OPERATION_RECORDS } from "../spec/operations.ts";
 
 /**
@@ -20,7 +20,7 @@ const OF_CONTRACT = ["templateId", "contractId", "createdEventBlob", "synchroniz
  */
 export function meaningOf(operation: Operation, body: Buffer): Meaning {
   const text = body.toString("utf8");
-  const json = parseExactly(text);
+  const json = parseUnrepeated(text, (source) => new ExactNumber(source));
   const parts = json === undefined ? undefined : partsOf(operation, json);
   return parts ?? { body: digestOf(text) };
 }
@@ -104,24 +104,6 @@ class ExactNumber {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return isObject(value) && !(value instanceof ExactNumber);
-}
-
-type Reviver = (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown;
-
-/** Undefined for what is not JSON, and where an object gives a key twice. */
-function parseExactly(text: string): unknown {
-  let members = 0;
-  const revive: Reviver = function revive(_key, value, { source }) {
-    if (isRecord(value)) members += Object.keys(value).length;
-    return typeof value === "number" ? new ExactNumber(source ?? String(value)) : value;
-  };
-  try {
-    const json: unknown = JSON.parse(text, revive as (key: string, value: unknown) => unknown);
-    const colons = text.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/gs, "").split(":").length - 1;
-    return colons === members ? json : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The same text for the same value, whatever the order of members and how it was written. */

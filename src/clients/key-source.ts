@@ -3,7 +3,7 @@ import { collect, NotCollected } from "../bodies/collected-body.ts";
 import type { Clock, Duration } from "../clock.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
-import { readJsonObject } from "./strict-json.ts";
+import { readUnrepeatedObject } from "../json.ts";
 import { readVerificationKey, type VerificationKey } from "./verification-key.ts";
 
 /** Bytes of the largest set. */
@@ -153,7 +153,7 @@ function freshnessOf(headers: Dispatcher.ResponseData["headers"]): Duration {
 /** Keys of a set that are for signatures. Others may stand beside them, but not alone: that is a mistake. */
 function readSet(bytes: Buffer): readonly VerificationKey[] {
   if (bytes.length > MAX_SET) throw tooLarge();
-  const jwks = readJsonObject(bytes)?.["keys"];
+  const jwks = readUnrepeatedObject(bytes)?.["keys"];
   if (!Array.isArray(jwks)) throw new KeySetFault('is no JWK set: JSON such as {"keys": […]}, no key in it twice');
   if (jwks.length > MAX_KEYS) throw new KeySetFault(`has ${jwks.length} keys: ${MAX_KEYS} are the most`);
   const found = jwks.map(readVerificationKey);

@@ -1,4 +1,4 @@
-import { readJsonObject } from "./strict-json.ts";
+import { readUnrepeatedObject } from "../json.ts";
 
 /** Characters of the longest token. */
 const MAX_TOKEN = 8 * 1024;
@@ -37,7 +37,7 @@ export function readToken(token: string): TokenForm | undefined {
   const [header, payload, signature] = parts.map(decodePart);
   if (header === undefined || payload === undefined || signature === undefined) return undefined;
   const parameters = readHeader(header);
-  const claims = parameters === undefined ? undefined : readJsonObject(payload);
+  const claims = parameters === undefined ? undefined : readUnrepeatedObject(payload);
   if (parameters === undefined || claims === undefined || typeof claims["iss"] !== "string") return undefined;
   return { ...parameters, issuer: claims["iss"], claims };
 }
@@ -45,7 +45,7 @@ export function readToken(token: string): TokenForm | undefined {
 /** The issuer that a token names, however long it is, and however badly formed otherwise. */
 export function issuerOf(token: string): string | undefined {
   const payload = token.split(".", 2)[1];
-  const issuer = payload === undefined ? undefined : readJsonObject(Buffer.from(payload, "base64url"))?.["iss"];
+  const issuer = payload === undefined ? undefined : readUnrepeatedObject(Buffer.from(payload, "base64url"))?.["iss"];
   return typeof issuer === "string" ? issuer : undefined;
 }
 
@@ -56,7 +56,7 @@ function decodePart(part: string): Buffer | undefined {
 }
 
 function readHeader(bytes: Buffer): Pick<TokenForm, "algorithm" | "keyId"> | undefined {
-  const header = readJsonObject(bytes);
+  const header = readUnrepeatedObject(bytes);
   if (header === undefined || REFUSED.some((name) => Object.hasOwn(header, name))) return undefined;
   const { alg, kid, typ } = header;
   if (typeof alg !== "string") return undefined;

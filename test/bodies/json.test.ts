@@ -1,6 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { elementSpans, keyTree, memberSpans, repeatedKey } from "../../src/json.ts";
+import {
+  elementSpans,
+  keyTree,
+  memberSpans,
+  parseUnrepeated,
+  readUnrepeatedObject,
+  repeatedKey,
+} from "../../src/json.ts";
 import { CODE_POINT } from "../support/code-point.ts";
 import { jsonText } from "../support/json-text.ts";
 import { runs } from "../support/thorough.ts";
@@ -146,5 +153,48 @@ describe("a key given twice", () => {
     ]) {
       expect(looks(text) / text.length).toBeLessThan(4);
     }
+  });
+});
+
+describe("JSON without repeated keys", () => {
+  test("is what JSON.parse makes of it", () => {
+    fc.assert(
+      fc.property(jsonText(fc.jsonValue()), ({ text }) => {
+        expect(parseUnrepeated(text)).toEqual(JSON.parse(text));
+      }),
+      { numRuns: runs(100, 3_000) },
+    );
+  });
+
+  test.each([
+    '{"a":1,"a":1}',
+    '[{"b":{"a":1,"\\u0061":2}}]',
+    '{"a":{"a":1},"a":{"a":1}}',
+    '{"__proto__":1,"__proto__":2}',
+    '{":":":\\":",":":1}',
+    '{"a":1',
+    "",
+  ])("is not %s", (text) => {
+    expect(parseUnrepeated(text)).toBeUndefined();
+  });
+
+  test("is not nested a hundred thousand deep, in lists or objects", () => {
+    for (const [open, close] of [
+      ["[", "]"],
+      ['{"a":', "}"],
+    ] as const) {
+      const nest = (depth: number) => Buffer.from(`{"a":${open.repeat(depth)}1${close.repeat(depth)}}`);
+      expect(readUnrepeatedObject(nest(100))).toBeDefined();
+      expect(readUnrepeatedObject(nest(100_000))).toBeUndefined();
+    }
+  });
+
+  test("has what is asked for in place of numbers, of the text of each", () => {
+    const json = '{"a":[1e400,-0],"b":12345678901234567890.10}';
+    expect(parseUnrepeated(json, (source) => `<${source}>`)).toEqual({
+      a: ["<1e400>", "<-0>"],
+      b: "<12345678901234567890.10>",
+    });
+    expect(parseUnrepeated(json)).toEqual(JSON.parse(json));
   });
 });
