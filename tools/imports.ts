@@ -33,7 +33,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   // errors.ts is the table that the description of the API lists.
   spec: { rooms: ["errors.ts", "json.ts"], packages: [] },
   config: { rooms: ["spec"], packages: ["yaml"] },
-  bodies: { rooms: ["spec"], packages: ["lru-cache", "secure-json-parse"] },
+  bodies: { rooms: ["spec"], packages: ["lru-cache", "secure-json-parse", "undici"] },
   sharing: {
     rooms: ["sharing/redis"],
     types: ["config"],
@@ -73,7 +73,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   discovery: {
     rooms: ["bodies", "config", "sharing", "upstream", "upstream/nodes", "upstream/wire", "words"],
-    packages: ["undici"],
+    packages: [],
   },
   registry: {
     rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "sharing", "spec", "upstream", "upstream/wire"],
@@ -85,7 +85,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
     types: ["cache", "sharing"],
     packages: [],
   },
-  clients: { rooms: ["bodies", "config", "sharing"], packages: ["ipaddr.js", "jose", "lru-cache", "undici"] },
+  clients: { rooms: ["bodies", "config", "sharing"], packages: ["ipaddr.js", "jose", "lru-cache"] },
   connections: { rooms: ["config"], packages: ["fastify"] },
   requests: {
     rooms: [

@@ -1,5 +1,5 @@
-import { Client, type Dispatcher } from "undici";
-import { collect, NotCollected } from "../bodies/collected-body.ts";
+import { NotCollected } from "../bodies/collected-body.ts";
+import { type Download, download } from "../bodies/download.ts";
 import type { Clock, Duration } from "../clock.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
@@ -81,58 +81,29 @@ function readFileSet(file: string): readonly VerificationKey[] {
 
 /** A JWK set at a URL: the last good one counts for 24 h after it should have been fetched again. */
 export function keyUrl(url: string, clock: Clock): KeySource {
-  const { origin, pathname, search } = new URL(url);
   return {
     usableFor: 24 * 60 * MINUTE,
     retryAfter: (failures) => Math.min(10_000 * 2 ** (failures - 1), 5 * MINUTE),
     async read() {
-      const { body, freshFor } = await fetchSet(origin, `${pathname}${search}`, clock);
-      return { keys: readSet(body), freshFor };
+      const { headers, body } = await fetchSet(url, clock);
+      return { keys: readSet(body), freshFor: freshnessOf(headers) };
     },
   };
 }
 
-/** One connection for one answer: there is one fetch in minutes. undici follows no redirect and checks certificates. */
-async function fetchSet(origin: string, path: string, clock: Clock): Promise<{ body: Buffer; freshFor: Duration }> {
-  const client = new Client(origin, { pipelining: 0, maxHeaderSize: 16 * 1024, headersTimeout: 0, bodyTimeout: 0 });
-  const late = new AbortController();
-  const cancelTimer = clock.after(FETCH_TIMEOUT, () => late.abort());
+async function fetchSet(url: string, clock: Clock): Promise<Download> {
+  const accept = "application/jwk-set+json, application/json";
+  let answer: Download;
   try {
-    const answer = await client.request({
-      method: "GET",
-      path,
-      headers: ["accept", "application/jwk-set+json, application/json", "accept-encoding", "identity"],
-      signal: late.signal,
-    });
-    return { body: await readAnswer(answer), freshFor: freshnessOf(answer.headers) };
+    answer = await download(url, { clock, accept, timeout: FETCH_TIMEOUT, maxBody: MAX_SET });
   } catch (error) {
-    if (error instanceof KeySetFault) throw error;
-    throw new KeySetFault(late.signal.aborted ? "did not answer within 5 s" : `cannot be fetched (${codeOf(error)})`);
-  } finally {
-    cancelTimer();
-    client.destroy().catch(() => undefined);
+    const { message, cause } = error as Error;
+    throw cause instanceof NotCollected && cause.fault === "too-large" ? tooLarge() : new KeySetFault(message);
   }
-}
-
-async function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<Buffer> {
-  // What is not read ends with the connection.
-  body.on("error", () => undefined);
-  if (statusCode >= 300 && statusCode < 400) throw new KeySetFault("redirects, which is not followed");
-  if (statusCode !== 200) throw new KeySetFault(`answered ${statusCode}`);
-  const coding = headers["content-encoding"] ?? "identity";
-  if (coding !== "identity") throw new KeySetFault("is encoded, though it was asked for as it is");
-  try {
-    return await collect(body, MAX_SET);
-  } catch (error) {
-    if (!(error instanceof NotCollected)) throw error;
-    throw error.fault === "too-large" ? tooLarge() : new KeySetFault("comes in far too many chunks for its size");
-  }
-}
-
-/** A code such as ECONNREFUSED, else the kind of error: no message, which could hold an address. */
-function codeOf(error: unknown): string {
-  const { code, name } = error as NodeJS.ErrnoException;
-  return [code, name].find((each) => typeof each === "string" && /^\w{1,60}$/.test(each)) ?? "unknown error";
+  const { status } = answer;
+  if (status >= 300 && status < 400) throw new KeySetFault("redirects, which is not followed");
+  if (status !== 200) throw new KeySetFault(`answered ${status}`);
+  return answer;
 }
 
 function tooLarge(): KeySetFault {
@@ -140,12 +111,12 @@ function tooLarge(): KeySetFault {
 }
 
 /** `max-age` less the time the answer spent in caches (RFC 9111 §4.2). */
-function freshnessOf(headers: Dispatcher.ResponseData["headers"]): Duration {
-  const directives = String(headers["cache-control"] ?? "").toLowerCase();
+function freshnessOf(headers: Download["headers"]): Duration {
+  const directives = (headers["cache-control"] ?? "").toLowerCase();
   const [, seconds] = /(?:^|[\s,])max-age="?(\d{1,10})"?(?=$|[\s,])/.exec(directives) ?? [];
   const isUnstored = /(?:^|[\s,])no-(?:store|cache)(?=$|[\s,=])/.test(directives);
   if (seconds === undefined) return isUnstored ? FRESH.least : FRESH.unsaid;
-  const [age] = /^\d{1,10}$/.exec(String(headers["age"] ?? "0")) ?? ["0"];
+  const [age] = /^\d{1,10}$/.exec(headers["age"] ?? "0") ?? ["0"];
   const stated = isUnstored ? 0 : (Number(seconds) - Number(age)) * 1_000;
   return Math.min(Math.max(stated, FRESH.least), FRESH.most);
 }

@@ -1,7 +1,6 @@
 import { DAY, type Duration } from "../clock.ts";
 import { isObject, parseJson } from "../json.ts";
-import type { Download } from "./download.ts";
-import { readRegistryUrls } from "./name-service.ts";
+import { type Answer, readRegistryUrls } from "./name-service.ts";
 
 /** The claim by which an admin says where its registry is (draft of the credentials standard). */
 const KEY = "cip-56/asset-registry-urls";
@@ -22,7 +21,7 @@ export function credentialsUrl(scan: string, party: string): string {
  * @param now milliseconds since the Unix epoch
  * @throws Error when the answer does not say; the message is the rest of a sentence that begins with "it"
  */
-export function readCredentials({ status, text }: Download, party: string, now: number): readonly string[] {
+export function readCredentials({ status, text }: Answer, party: string, now: number): readonly string[] {
   if (status !== 200) throw new Error(`answered ${status}`);
   const answer = parseJson(text);
   if (!isObject(answer) || !Array.isArray(answer.credentials)) throw new Error("answered no credentials");

@@ -1,7 +1,12 @@
 import { normaliseNodeUrl } from "../config/urls.ts";
 import { isObject, parseJson } from "../json.ts";
-import type { Download } from "./download.ts";
 import { findListedUrlFault } from "./pin.ts";
+
+/** What a server answered. */
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
 
 /** What scans say where the registry of an admin is. */
 export type Agreement =
@@ -23,7 +28,7 @@ export function entryUrl(scan: string, party: string): string {
  *
  * @throws Error when the answer says neither; the message is the rest of a sentence that begins with "it"
  */
-export function readEntry({ status, text }: Download): readonly string[] {
+export function readEntry({ status, text }: Answer): readonly string[] {
   if (status === 404 && isObject(parseJson(text))) return [];
   if (status !== 200) throw new Error(`answered ${status}`);
   const answer = parseJson(text);

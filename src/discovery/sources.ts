@@ -1,13 +1,15 @@
 import { basename } from "node:path";
+import { download, type DownloadOptions } from "../bodies/download.ts";
 import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
 import type { DiscoveryConfig } from "../config/schema.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import { isReadable } from "../config/urls.ts";
 import { isPartyId } from "../upstream/nodes/registry-admin.ts";
+import { lookUp } from "../upstream/wire/host-names.ts";
+import { isPrivateHost, lookUpPublic, PrivateAddress } from "../upstream/wire/public-address.ts";
 import { type AssetList, MAX_LIST, readAssetList, nameSome } from "./asset-list.ts";
-import { type Download, download, type DownloadOptions } from "./download.ts";
 import { credentialsUrl, readCredentials } from "./credentials.ts";
-import { agreeOn, entryUrl, readEntry } from "./name-service.ts";
+import { agreeOn, type Answer, entryUrl, readEntry } from "./name-service.ts";
 
 /** What a source says: the URLs of each admin's registry, in their normal form and sorted. */
 export interface Listing {
@@ -37,6 +39,9 @@ const LIST_TIMEOUT: Duration = 15_000;
 const ENTRY_TIMEOUT: Duration = 5_000;
 /** In bytes; an entry is a few hundred. */
 const MAX_ENTRY = 64 * 1024;
+const NOT_PUBLIC = "is at an address that is not public";
+/** Codes of errors of a connection that ended before its answer did. */
+const CUT_OFF = new Set(["UND_ERR_SOCKET", "ECONNRESET", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"]);
 /** Entries that are asked for at once. */
 const CONCURRENCY = 8;
 
@@ -58,7 +63,7 @@ function nameOf({ url, file, cns }: SourceConfig): string {
   return name.replaceAll(/[^A-Za-z0-9_.-]+/g, "-").slice(0, 60) || "source";
 }
 
-type ReadOptions = SourceOptions & Pick<DownloadOptions, "signal">;
+type ReadOptions = SourceOptions & { readonly signal: AbortSignalLike };
 
 async function read(config: SourceConfig, options: ReadOptions): Promise<Listing> {
   const { url, file, network, cns, credentials, admins = [], agree } = config;
@@ -82,13 +87,36 @@ function readListFile(file: string): string {
 
 async function readListAt(url: string, options: ReadOptions): Promise<string> {
   try {
-    const { status, text } = await download(url, { ...options, timeout: LIST_TIMEOUT, maxBody: MAX_LIST });
+    const { status, text } = await ask(url, { timeout: LIST_TIMEOUT, maxBody: MAX_LIST }, options);
     if (status === 200) return text;
     throw new Error(
       status >= 300 && status < 400 ? `redirects (${status}), which is not followed` : `answered ${status}`,
     );
   } catch (error) {
     throw new Error(`it ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/**
+ * What is answered at a URL. Unless private addresses are allowed, no connection is made to an address that is not public.
+ *
+ * @throws Error whose message says why there is no answer, as the rest of a sentence that begins with "it"
+ */
+async function ask(
+  url: string,
+  limits: Pick<DownloadOptions, "timeout" | "maxBody">,
+  { clock, allowPrivate, signal }: ReadOptions,
+): Promise<Answer> {
+  if (!allowPrivate && isPrivateHost(new URL(url).hostname)) throw new Error(NOT_PUBLIC);
+  const lookup = allowPrivate ? lookUp : lookUpPublic;
+  try {
+    const { status, body } = await download(url, { ...limits, clock, signal, lookup, accept: "application/json" });
+    return { status, text: body.toString("utf8") };
+  } catch (error) {
+    const { message, cause } = error as Error;
+    if (cause instanceof PrivateAddress) throw new Error(NOT_PUBLIC, { cause: error });
+    const isCutOff = CUT_OFF.has((cause as NodeJS.ErrnoException).code ?? "");
+    throw new Error(isCutOff ? "was cut off" : message, { cause: error });
   }
 }
 
@@ -116,7 +144,7 @@ function usable(urls: readonly string[], { allowPrivate }: SourceOptions): reado
 interface Records {
   url(scan: string, admin: string): string;
   /** @throws Error where the answer does not say */
-  read(answer: Download, admin: string, now: number): readonly string[];
+  read(answer: Answer, admin: string, now: number): readonly string[];
 }
 
 const NAME_SERVICE: Records = { url: entryUrl, read: readEntry };
@@ -158,8 +186,7 @@ async function readScan(
   options: ReadOptions,
 ): Promise<readonly string[] | undefined> {
   try {
-    const limits = { timeout: ENTRY_TIMEOUT, maxBody: MAX_ENTRY };
-    const answer = await download(records.url(scan, admin), { ...options, ...limits });
+    const answer = await ask(records.url(scan, admin), { timeout: ENTRY_TIMEOUT, maxBody: MAX_ENTRY }, options);
     return records.read(answer, admin, options.clock.wallNow());
   } catch {
     return undefined;
