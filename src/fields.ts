@@ -35,6 +35,23 @@ export function fieldValue(fields: Fields, name: string): string | undefined {
   return value;
 }
 
+/** The longest `Retry-After` that is passed on, in seconds. */
+const MOST_SECONDS = 999_999_999;
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+
+/**
+ * Whole seconds of a `Retry-After`, which counts them or names a time (RFC 9110 §10.2.3); undefined without one.
+ *
+ * @param now when it is (Unix ms) by the clock that such a time is of; otherwise the `Date` beside it
+ */
+export function retryAfter(fields: Fields, now = Date.parse(fieldValue(fields, "date") ?? "")): number | undefined {
+  const value = fieldValue(fields, "retry-after") ?? "";
+  if (/^\d{1,9}$/.test(value)) return Number(value);
+  const at = HTTP_DATE.test(value) ? Date.parse(value) : Number.NaN;
+  const seconds = Math.ceil((at - now) / 1_000);
+  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 0), MOST_SECONDS);
+}
+
 /** The fields whose (lower-case) name satisfies `keep`. */
 export function filterFields(fields: Fields, keep: (name: string) => boolean): string[] {
   const kept: string[] = [];

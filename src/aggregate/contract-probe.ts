@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import { retryAfter } from "../upstream/wire/answer.ts";
+import { retryAfter } from "../fields.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { isRegistryFailure } from "./registries.ts";

@@ -1,7 +1,7 @@
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { CacheAnswer } from "../cache/resource.ts";
 import { GatewayError } from "../errors.ts";
-import { retryAfter } from "../upstream/wire/answer.ts";
+import { retryAfter } from "../fields.ts";
 import type { MetadataAddress } from "./metadata-key.ts";
 import { isRefusal, PAGE_SIZES } from "./page-size-negotiation.ts";
 import { type NextPage, nextPages, type PageAddress } from "./pagination.ts";

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Config } from "../config/schema.ts";
 import { ERROR_FIELD, errorBody, type ErrorCode, type ErrorReport, type GatewayError } from "../errors.ts";
-import { type Fields, fieldValue, proxyStatus } from "../fields.ts";
+import { type Fields, fieldValue, proxyStatus, retryAfter } from "../fields.ts";
 import type { RequestContext } from "./context.ts";
 
 /** An answer as it goes to the client, but for the fields that every answer has. */
@@ -137,16 +137,7 @@ export function withRequestId(answer: Answer, requestId: string, now: number): A
 export function reportOf(answer: Answer, now: number): ErrorReport | undefined {
   if (answer.body === undefined || !isOwnError(answer)) return undefined;
   const { error, code } = JSON.parse(answer.body.toString()) as { readonly error: string; readonly code: ErrorCode };
-  const retryAfter = secondsUntil(fieldValue(answer.fields, "retry-after"), now);
-  return { code, message: error.replace(/^registry-gateway: /, ""), retryAfter };
-}
-
-/** Whole seconds of a `Retry-After`, which counts them or names a time (RFC 9110 §10.2.3). */
-function secondsUntil(value: string | undefined, now: number): number | undefined {
-  if (value === undefined) return undefined;
-  if (/^\d{1,9}$/.test(value)) return Number(value);
-  const time = Date.parse(value);
-  return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((time - now) / 1000));
+  return { code, message: error.replace(/^registry-gateway: /, ""), retryAfter: retryAfter(answer.fields, now) };
 }
 
 /** How to authenticate (RFC 9110 §11.6.1); a request without any credential gets no fault (RFC 6750 §3.1). */

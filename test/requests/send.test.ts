@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { fieldValue, fieldValues } from "../../src/fields.ts";
-import { createCors } from "../../src/requests/send.ts";
+import { createCors, reportOf } from "../../src/requests/send.ts";
 
 const HEADER = "x-instrument-admin";
 const allowing = (...origins: string[]) => ({ origins, allowHeaders: [] });
@@ -71,4 +71,18 @@ describe("CORS", () => {
       expect(both).not.toContain("access-control-allow-credentials");
     }
   });
+});
+
+test.each([
+  ["30", 30],
+  ["Thu, 02 Mar 2000 00:00:15 GMT", 45],
+  ["Wed, 01 Mar 2000 23:59:15 GMT", 0],
+  ["1.5", undefined],
+  ["soon", undefined],
+])("a registry's error in our words that says Retry-After: %s says %s in its body, by our clock", (asked, seconds) => {
+  const own = ["registry-gateway-error", "upstream_invalid"];
+  const fields = [...own, "date", "Wed, 01 Mar 2000 23:59:45 GMT", "retry-after", asked];
+  const body = Buffer.from(JSON.stringify({ error: "registry-gateway: it fails", code: "upstream_invalid" }));
+  const now = Date.UTC(2000, 2, 1, 23, 59, 30);
+  expect(reportOf({ status: 500, fields, body }, now)?.retryAfter).toBe(seconds);
 });

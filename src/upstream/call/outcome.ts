@@ -1,14 +1,13 @@
 import { createHash } from "node:crypto";
 import type { Duration } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Fields } from "../../fields.ts";
+import { type Fields, retryAfter } from "../../fields.ts";
 import type { CircuitBreaker } from "../../limits/circuit-breaker.ts";
 import type { StreamedCall } from "../call.ts";
 import { consequences, type Failure, type FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../nodes/node.ts";
 import type { CallOutcome } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
-import { retryAfter } from "../wire/answer.ts";
 import type { Attempt } from "./attempt.ts";
 
 /** What a call, whatever its attempts, counts as; undefined where the client or the gateway's own limits are the reason. */

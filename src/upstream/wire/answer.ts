@@ -11,6 +11,7 @@ import {
   fieldsOfReplacedBody,
   fieldValue,
   isHeadTooLarge,
+  retryAfter,
 } from "../../fields.ts";
 import type { UpstreamAnswer } from "../call.ts";
 import {
@@ -239,20 +240,4 @@ function answerOf(
     receivedAt: raw.receivedAt,
     node: context.node,
   };
-}
-
-/** The longest `Retry-After` that is passed on, in seconds. */
-const LONGEST = 999_999_999;
-const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
-
-/**
- * Seconds of a `Retry-After`, which counts them or names a time (RFC 9110 §10.2.3), and that by the clock which the answer's
- * `Date` is of; undefined without one.
- */
-export function retryAfter(fields: Fields): number | undefined {
-  const value = fieldValue(fields, "retry-after") ?? "";
-  if (/^\d{1,9}$/.test(value)) return Number(value);
-  const at = HTTP_DATE.test(value) ? Date.parse(value) : Number.NaN;
-  const seconds = Math.ceil((at - Date.parse(fieldValue(fields, "date") ?? "")) / 1_000);
-  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 0), LONGEST);
 }
