@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import { retryAfter } from "../fields.ts";
+import { failureOf } from "../registry/listing.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { isRegistryFailure } from "./registries.ts";
@@ -75,11 +75,9 @@ function isSilence({ status }: UpstreamAnswer): boolean {
   return status >= 500 || status === 429;
 }
 
-function silenceOf({ name }: Upstream, { status, fields }: UpstreamAnswer): GatewayError {
-  const text = `upstream "${name}" answered ${status} when asked whether it knows this contract id; try again`;
-  if (status === 504) return new GatewayError("upstream_timeout", text);
-  if (status !== 503 && status !== 429) return new GatewayError("upstream_invalid", text);
-  return new GatewayError("upstream_busy", text, { retryAfter: retryAfter(fields) ?? 1 });
+function silenceOf({ name }: Upstream, answer: UpstreamAnswer): GatewayError {
+  const text = `upstream "${name}" answered ${answer.status} when asked whether it knows this contract id; try again`;
+  return failureOf(text, answer);
 }
 
 /** The client asked once: that asking all registries takes more calls than there are is no mistake of the client's. */

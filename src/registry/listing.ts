@@ -1,7 +1,7 @@
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { CacheAnswer } from "../cache/resource.ts";
 import { GatewayError } from "../errors.ts";
-import { retryAfter } from "../fields.ts";
+import { type Fields, retryAfter } from "../fields.ts";
 import type { MetadataAddress } from "./metadata-key.ts";
 import { isRefusal, PAGE_SIZES } from "./page-size-negotiation.ts";
 import { type NextPage, nextPages, type PageAddress } from "./pagination.ts";
@@ -127,8 +127,15 @@ function metadataAddress({ pageSize, pageToken }: PageAddress): MetadataAddress 
 }
 
 /** The failure that a registry's answer to its listing amounts to. */
-export function failedListing(name: string, { status, fields }: CacheAnswer): GatewayError {
-  const text = `the registry "${name}" could not be listed: it answered ${status}`;
+export function failedListing(name: string, answer: CacheAnswer): GatewayError {
+  return failureOf(`the registry "${name}" could not be listed: it answered ${answer.status}`, answer);
+}
+
+/** The failure that a registry's answer amounts to, in these words. */
+export function failureOf(
+  text: string,
+  { status, fields }: { readonly status: number; readonly fields: Fields },
+): GatewayError {
   if (status === 504) return new GatewayError("upstream_timeout", text);
   if (status !== 429 && status !== 503) return new GatewayError("upstream_invalid", text);
   return new GatewayError("upstream_busy", text, { status, retryAfter: retryAfter(fields) ?? 1 });
