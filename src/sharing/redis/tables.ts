@@ -114,11 +114,10 @@ export class Tables {
   }
 
   /** Reads several, in their order: many with one command, but in a cluster, where they lie on different shards. */
-  readAll(tables: readonly Table[], timeout?: Duration): readonly Promise<FoundTable>[] {
+  readAll(tables: readonly Table[]): readonly Promise<FoundTable>[] {
     const most = this.connection.isCluster ? 1 : MOST_AT_ONCE;
     const found: Promise<FoundTable>[] = [];
-    while (found.length < tables.length)
-      found.push(...this.readSome(tables.slice(found.length, found.length + most), timeout));
+    while (found.length < tables.length) found.push(...this.readSome(tables.slice(found.length, found.length + most)));
     return found;
   }
 
@@ -173,11 +172,11 @@ export class Tables {
     return this.connection.seals.seal({ kind: table.kind, key: table.key, field: name }, plain);
   }
 
-  private readSome(tables: readonly Table[], timeout?: Duration): Promise<FoundTable>[] {
+  private readSome(tables: readonly Table[]): Promise<FoundTable>[] {
     const sealedBy = this.connection.seals.version;
     const known = tables.map(({ last }) => (last !== undefined && last.sealedBy === sealedBy ? last.version : ""));
     const call = { script: readTables, keys: tables.map(({ key }) => key), args: known };
-    const reply = this.connection.run(call, timeout) as Promise<readonly [number, ...Part[]]>;
+    const reply = this.connection.run(call) as Promise<readonly [number, ...Part[]]>;
     return tables.map(async (table, at) => {
       const [time, ...parts] = await reply;
       this.compareClocks(time);
