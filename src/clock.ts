@@ -116,16 +116,13 @@ export function withDeadline<T>(promise: Promise<T>, { deadline, signal, late }:
       cancelTimer();
       signal?.removeEventListener("abort", leave);
     };
-    const fail = (error: unknown): void => {
+    const fail = (error: Error): void => {
       settle();
-      reject(asError(error));
+      reject(error);
     };
     const leave = (): void => fail(clientGone());
     const cancelTimer = clock.after(deadline - clock.now(), () => fail(late()));
-    promise.then((value) => {
-      settle();
-      resolve(value);
-    }, fail);
+    passOn(promise, { resolve, reject }, settle);
     if (signal?.aborted === true) leave();
     else signal?.addEventListener("abort", leave);
   });
@@ -162,16 +159,7 @@ export function withReply<T>(promise: Promise<T>, timeout: Duration, clock: Cloc
       });
     };
     wait();
-    promise.then(
-      (value) => {
-        cancel();
-        resolve(value);
-      },
-      (error: unknown) => {
-        cancel();
-        reject(asError(error));
-      },
-    );
+    passOn(promise, { resolve, reject }, () => cancel());
   });
 }
 
@@ -191,16 +179,7 @@ export function settledWithin(work: Promise<unknown>, timeout: Duration, clock: 
 export function valueWithin<T>(promise: Promise<T>, timeout: Duration, clock: Clock): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(timeout, () => resolve(undefined));
-    promise.then(
-      (value) => {
-        cancel();
-        resolve(value);
-      },
-      (error: unknown) => {
-        cancel();
-        reject(asError(error));
-      },
-    );
+    passOn(promise, { resolve, reject }, cancel);
   });
 }
 
@@ -211,6 +190,20 @@ export function sleep(duration: Duration, clock: Clock): Promise<void> {
   });
 }
 
-function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new Error(String(reason));
+/** Settles as `promise` does, after `over` was called. */
+function passOn<T>(
+  promise: Promise<T>,
+  { resolve, reject }: Pick<PromiseWithResolvers<T>, "resolve" | "reject">,
+  over: () => void,
+): void {
+  promise.then(
+    (value) => {
+      over();
+      resolve(value);
+    },
+    (reason: unknown) => {
+      over();
+      reject(reason instanceof Error ? reason : new Error(String(reason)));
+    },
+  );
 }
