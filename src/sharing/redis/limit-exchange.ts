@@ -28,7 +28,8 @@ interface Learned {
   readonly reply: TakeReply;
 }
 
-export interface LimitExchangeOptions {
+/** What limits in Redis are counted with. */
+export interface LimitParts {
   readonly connection: RedisConnection;
   readonly epochs: SharedEpochs;
   readonly members: Membership;
@@ -42,7 +43,7 @@ export class LimitExchange {
   private readonly members: Membership;
   private readonly clock: Clock;
 
-  constructor({ connection, epochs, members, clock }: LimitExchangeOptions) {
+  constructor({ connection, epochs, members, clock }: LimitParts) {
     this.connection = connection;
     this.epochs = epochs;
     this.members = members;

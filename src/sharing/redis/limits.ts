@@ -11,7 +11,7 @@ import {
 import type { RedisConnection } from "./connection.ts";
 import { CountedLimit, type CountedWindow, refusal, SLACK } from "./counted-limit.ts";
 import type { SharedEpochs } from "./epochs.ts";
-import { LimitExchange } from "./limit-exchange.ts";
+import { LimitExchange, type LimitParts } from "./limit-exchange.ts";
 import { holdSlots } from "./limit-scripts.ts";
 import { LimitShares } from "./limit-shares.ts";
 import type { Membership } from "./membership.ts";
@@ -20,13 +20,6 @@ import { MAX_WAIT } from "./partitions.ts";
 
 /** Limits that Redis is given the calls of at once when it is there again; those of others go with their next call. */
 const MOST_REPORTED = 10_000;
-
-export interface RedisLimitsOptions {
-  readonly connection: RedisConnection;
-  readonly epochs: SharedEpochs;
-  readonly members: Membership;
-  readonly clock: Clock;
-}
 
 /**
  * Limits counted in Redis; while it is away each replica grants its share of them. From when Redis is there, first or
@@ -41,12 +34,13 @@ export class RedisLimits implements Limits {
   private readonly exchange: LimitExchange;
   private readonly shares: LimitShares;
 
-  constructor({ connection, epochs, members, clock }: RedisLimitsOptions) {
+  constructor(parts: LimitParts) {
+    const { connection, epochs, members, clock } = parts;
     this.connection = connection;
     this.epochs = epochs;
     this.members = members;
     this.clock = clock;
-    this.exchange = new LimitExchange({ connection, epochs, members, clock });
+    this.exchange = new LimitExchange(parts);
     this.shares = new LimitShares(connection.keys, members, clock);
   }
 
