@@ -1,6 +1,5 @@
 import { type Clock, type Duration, TimedOut, withReply } from "../../clock.ts";
 import { BASE, type Epoch, type Epochs } from "../epochs.ts";
-import type { Change } from "./member.ts";
 import type { RedisConnection } from "./connection.ts";
 import { type Comparison, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
 import { isCurrent, MAX_WAIT, type PartitionView } from "./partitions.ts";
@@ -163,10 +162,5 @@ export class EpochExchange {
   private message(view: PartitionView, scope: string, epoch: Epoch): string {
     const at = Math.floor(this.clock.now() + view.clockOffset);
     return this.connection.message({ kind: "epoch", tag: view.tag, scope, epoch, at });
-  }
-
-  /** This replica goes by a change of a partition that it does not use. */
-  took(change: Change): void {
-    this.replicas.took(change);
   }
 }

@@ -32,6 +32,7 @@ export class SharedEpochs extends Epochs implements EpochsPort {
   private readonly observer: RedisObserver;
   private readonly poller: Poller;
   private readonly exchange: EpochExchange;
+  private readonly replicas: SharedEpochsOptions["replicas"];
   private readonly views: PartitionViews;
   private readonly usability: Usability;
   /** How long the last purge by another replica took to arrive; undefined before the first. */
@@ -42,6 +43,7 @@ export class SharedEpochs extends Epochs implements EpochsPort {
     this.connection = connection;
     this.poller = poller;
     this.exchange = new EpochExchange({ epochs: this, connection, clock, tables, replicas });
+    this.replicas = replicas;
     this.clock = clock;
     this.observer = observer;
     this.usability = new Usability(observer, changed);
@@ -181,7 +183,7 @@ export class SharedEpochs extends Epochs implements EpochsPort {
     const view = this.views.tagged(message.tag);
     if (view === undefined) {
       // Nothing of this partition is kept here.
-      this.exchange.took({ table: message.tag, name: message.scope, text: message.epoch });
+      this.replicas.took({ table: message.tag, name: message.scope, text: message.epoch });
       return;
     }
     if (!view.isKnown) {
