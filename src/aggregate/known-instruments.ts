@@ -28,13 +28,21 @@ const BATCH = 1_000;
 const OVERHEAD = 64;
 
 /** Takes out of instruments what is followed. `texts` are those of `ids`. */
-export async function knownInstruments(ids: readonly string[], texts: readonly string[]): Promise<KnownInstruments> {
+export function knownInstruments(ids: readonly string[], texts: readonly string[]): Promise<KnownInstruments> {
+  return gather(followed(ids, texts));
+}
+
+function* followed(ids: readonly string[], texts: readonly string[]): Iterable<readonly [string, FieldsText]> {
+  for (const [at, id] of ids.entries()) yield [id, fieldsOf(JSON.parse(texts[at]!))];
+}
+
+async function gather(instruments: Iterable<readonly [id: string, text: FieldsText]>): Promise<KnownInstruments> {
   const fields = new Map<string, FieldsText>();
   const digest = createHash("sha256");
   let size = 0;
-  for (const [at, id] of ids.entries()) {
-    if (at % BATCH === BATCH - 1) await setImmediate();
-    const text = fieldsOf(JSON.parse(texts[at]!));
+  let batch = 0;
+  for (const [id, text] of instruments) {
+    if ((batch += 1) % BATCH === 0) await setImmediate();
     fields.set(id, text);
     digest.update(JSON.stringify([id, text]));
     size += id.length + text.length + OVERHEAD;
@@ -97,14 +105,8 @@ export async function formatKnown({ fields }: KnownInstruments): Promise<string>
 export async function parseKnown(text: string, digest: string): Promise<KnownInstruments | undefined> {
   try {
     const json = await promisify(gunzip)(Buffer.from(text, "base64"), { maxOutputLength: LARGEST_TEXT });
-    const fields = new Map(JSON.parse(json.toString("utf8")) as [string, FieldsText][]);
-    const hash = createHash("sha256");
-    let size = 0;
-    for (const [id, each] of fields) {
-      hash.update(JSON.stringify([id, each]));
-      size += id.length + each.length + OVERHEAD;
-    }
-    return hash.digest("base64url") === digest ? { digest, fields, size } : undefined;
+    const known = await gather(JSON.parse(json.toString("utf8")) as [string, FieldsText][]);
+    return known.digest === digest ? known : undefined;
   } catch {
     return undefined;
   }
