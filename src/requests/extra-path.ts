@@ -1,7 +1,6 @@
-import { filterFields } from "../fields.ts";
 import { deadlineFromNow, type RequestContext } from "./context.ts";
 import { cacheRequestOf } from "./metadata.ts";
-import { NOTHING_RUNS, passThroughUpstream } from "./pass-through.ts";
+import { fieldsOfForeignType, passThroughUpstream } from "./pass-through.ts";
 import { adminHeaderOf } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
 import type { PassThroughTarget } from "./target.ts";
@@ -19,6 +18,5 @@ export async function answerExtraPath(context: RequestContext): Promise<Answer> 
   const answer = await services.cache.respond(resource, cacheRequest);
   context.outcome = answer.outcome;
   context.age = answer.age;
-  const fields = filterFields(answer.fields, (name) => name !== "content-security-policy");
-  return { ...answer, fields: [...fields, "content-security-policy", NOTHING_RUNS] };
+  return { ...answer, fields: fieldsOfForeignType(answer.fields) };
 }

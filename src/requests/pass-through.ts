@@ -23,8 +23,16 @@ import {
 import { commonFieldsOf } from "./send.ts";
 import type { PassThroughTarget } from "./target.ts";
 
-/** Stands alone: a registry's own policy could only say where to report to. */
-export const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+const POLICY = "content-security-policy";
+const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+
+/**
+ * The fields of a registry's answer with its own type. Nothing in it may run on our origin in a browser, whether it is HTML, SVG
+ * or a type that browsers will show one day. Our policy stands alone: a registry's own could only say where to report to.
+ */
+export function fieldsOfForeignType(fields: Fields): Fields {
+  return [...filterFields(fields, (name) => name !== POLICY), POLICY, NOTHING_RUNS];
+}
 
 interface PreparedCall {
   readonly context: RequestContext;
@@ -110,22 +118,15 @@ function sendCall({ context, upstream, call }: PreparedCall, done: ProxyCallback
   }, done);
 }
 
-/**
- * The registry's answer with its own type. Nothing in it may run on our origin in a browser, whether it is HTML, SVG or
- * a type that browsers will show one day.
- */
 function proxiedAnswer(
   { config }: Upstream,
   { method }: StreamedCall,
   { status, fields, body }: StreamedAnswer,
 ): Parameters<ProxyCallback>[1] & object {
-  const passed = filterFields(
-    clientFields(fields, status, config.cache.forwardResponseHeaders),
-    (name) => name !== "content-security-policy",
-  );
+  const passed = clientFields(fields, status, config.cache.forwardResponseHeaders);
   // The answer to a POST is of this moment, whatever the registry says of keeping it.
   const kept = method === "POST" ? neverKept(passed) : passed;
-  return { statusCode: status, headers: recordOf([...kept, "content-security-policy", NOTHING_RUNS]), body };
+  return { statusCode: status, headers: recordOf(fieldsOfForeignType(kept)), body };
 }
 
 async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads: Uploads): Promise<PreparedCall> {
