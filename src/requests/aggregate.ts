@@ -5,7 +5,7 @@ import {
   type Composition,
 } from "../aggregate/composed-answer.ts";
 import { mergeInfo } from "../aggregate/merged-info.ts";
-import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MergedListing } from "../aggregate/merged-listing.ts";
+import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MergedListing, type MergedPage } from "../aggregate/merged-listing.ts";
 import type { ClientRequest } from "../aggregate/registries.ts";
 import { findInstrument } from "../aggregate/single-instrument.ts";
 import type { Tier } from "../clients/client.ts";
@@ -80,12 +80,13 @@ async function composePage(
   const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
   const listing = new MergedListing(registriesOf(snapshot, client?.tier), viewOf(client?.tier));
   const page = await listing.page(Math.min(pageSize, MAX_PAGE_SIZE), pageToken || undefined, asked);
-  const next = page.nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(page.nextPageToken)}`;
-  return {
-    text: `{"instruments":[${page.instruments.join(",")}]${next}}`,
-    freshness: combineFreshness(page.parts),
-    missing: page.missing,
-  };
+  return { text: pageText(page), freshness: combineFreshness(page.parts), missing: page.missing };
+}
+
+/** The body of a page of instruments. */
+export function pageText({ instruments, nextPageToken }: Pick<MergedPage, "instruments" | "nextPageToken">): string {
+  const next = nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(nextPageToken)}`;
+  return `{"instruments":[${instruments.join(",")}]${next}}`;
 }
 
 async function composeInstrument(

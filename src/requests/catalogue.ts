@@ -10,7 +10,7 @@ import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE } from "../aggregate/merged-listing.ts
 import type { Tier } from "../clients/client.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { basePathOf, registriesOf, viewOf } from "./aggregate.ts";
+import { basePathOf, pageText, registriesOf, viewOf } from "./aggregate.ts";
 import type { RequestContext, Snapshot } from "./context.ts";
 import { checkMayUse } from "./resolve-upstream.ts";
 import { type LocalTarget, parsePageQuery } from "./target.ts";
@@ -78,9 +78,8 @@ function listInstruments(
     },
   );
   const now = clock.now();
-  const next = page.nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(page.nextPageToken)}`;
   return {
-    text: `{"instruments":[${page.instruments.join(",")}]${next}}`,
+    text: pageText(page),
     freshness: combineFreshness(page.searched.map((known) => partOf(known, now))),
     missing: page.missing,
   };
