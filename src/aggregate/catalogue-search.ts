@@ -19,7 +19,7 @@ export interface CatalogueQuery {
   readonly pageSize: number;
   readonly pageToken: string | undefined;
   /** Distinguishes searches of some registries from those of others, whose page tokens are no good here. */
-  readonly view?: string;
+  readonly view: string;
 }
 
 /** A page of what was found. */
@@ -153,6 +153,6 @@ function readPosition(token: string): Position {
 }
 
 /** A token goes on with the search that gave it out; only the page size may change on the way. */
-function digestOf({ query, symbol, paused, view = "" }: CatalogueQuery): string {
+function digestOf({ query, symbol, paused, view }: CatalogueQuery): string {
   return shortDigest(JSON.stringify(paused === undefined ? [query, symbol] : [query, symbol, paused]) + view);
 }

@@ -31,7 +31,7 @@ export class MergedListing {
   private readonly view: string;
 
   /** @param view distinguishes listings of some registries from those of others, whose page tokens are no good here */
-  constructor(registries: readonly RegistryMetadata[], view = "") {
+  constructor(registries: readonly RegistryMetadata[], view: string) {
     this.registries = registries;
     this.view = view;
   }

@@ -101,7 +101,7 @@ export interface CacheRequest {
   readonly headers: IncomingHttpHeaders;
   readonly deadline: Instant;
   /** Aborted when the client went away. */
-  readonly signal?: AbortSignalLike;
+  readonly signal?: AbortSignalLike | undefined;
   /** Called when nothing usable is stored and the request goes to the upstream, or joins one that did. */
   forwarded?(status: CacheStatus): void;
 }

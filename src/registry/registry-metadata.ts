@@ -116,8 +116,8 @@ export class RegistryMetadata {
     address: MetadataAddress,
     { requester, headers, deadline, signal }: MetadataRequest,
   ): Promise<CacheAnswer> {
-    const request = { method: "GET", headers, deadline, ...(signal === undefined ? {} : { signal }) } as const;
-    return this.cache.respond(this.resource(admin, address, requester), request);
+    const resource = this.resource(admin, address, requester);
+    return this.cache.respond(resource, { method: "GET", headers, deadline, signal });
   }
 
   /** The registry's admin, waited for where no node has named it yet. @throws GatewayError as {@link Upstream.learnAdmin} */

@@ -54,6 +54,7 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
         paused: undefined,
         pageSize: 25,
         pageToken: undefined,
+        view: "",
         ...options,
       }),
   };
