@@ -1,12 +1,6 @@
-import type { AbortSignalLike, Clock, Instant } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import { type Priority, WaitQueue } from "./wait-queue.ts";
-
-interface WaitTerms {
-  readonly priority: Priority;
-  readonly deadline: Instant;
-  readonly signal?: AbortSignalLike | undefined;
-}
+import { WaitQueue, type WaitTerms } from "./wait-queue.ts";
 
 interface Bounds {
   readonly max: number;

@@ -1,4 +1,4 @@
-import type { AbortSignalLike, Clock, Duration, Instant, MaybePromise } from "../clock.ts";
+import type { Clock, Duration, Instant, MaybePromise } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { Coordinator } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitClaim, LimitWindow } from "../sharing/limits.ts";
@@ -7,18 +7,15 @@ import type { Operation } from "../spec/operations.ts";
 import { CountedCalls, type RateLimitGroups, whoseLimit } from "./counted-calls.ts";
 import { formatRefusal, LONGEST_RETRY_AFTER, parseRefusal } from "./refusal.ts";
 import { Recurrence } from "../recurrence.ts";
-import { PRIORITIES, type Priority } from "./wait-queue.ts";
+import { PRIORITIES, type Priority, type WaitTerms } from "./wait-queue.ts";
 
 export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
 
 /** A call that is to count. */
-export interface CountedCall {
+export interface CountedCall extends WaitTerms {
   readonly operation: Operation;
-  readonly priority: Priority;
   /** How long it waits at most, if less than the `maxWait` that is configured. */
   readonly maxWait?: Duration | undefined;
-  readonly deadline: Instant;
-  readonly signal?: AbortSignalLike | undefined;
 }
 
 interface RateLimitParts {

@@ -5,6 +5,13 @@ import { clientGone, type GatewayError } from "../errors.ts";
 export const PRIORITIES = ["post", "miss", "refresh", "background"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
+/** A call that wants to begin. */
+export interface WaitTerms {
+  readonly priority: Priority;
+  readonly deadline: Instant;
+  readonly signal?: AbortSignalLike | undefined;
+}
+
 export interface WaitOptions {
   readonly priority: Priority;
   readonly until: Instant;

@@ -1,16 +1,9 @@
 import { type Upload, uploadTimeout } from "../../bodies/upload.ts";
-import { type AbortSignalLike, type Instant, withDeadline } from "../../clock.ts";
+import { withDeadline } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { CircuitBreaker } from "../../limits/circuit-breaker.ts";
-import type { Priority } from "../../limits/wait-queue.ts";
+import type { WaitTerms } from "../../limits/wait-queue.ts";
 import type { UpstreamParts } from "../parts.ts";
-
-/** A call that wants to begin. */
-export interface WaitTerms {
-  readonly priority: Priority;
-  readonly deadline: Instant;
-  readonly signal?: AbortSignalLike | undefined;
-}
 
 /**
  * What one call passes before its first attempt (a node has proved the admin, the breaker is closed, there is room), and
