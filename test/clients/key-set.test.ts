@@ -215,6 +215,11 @@ describe("the keys of an issuer at a URL", () => {
       "redirects, which is not followed",
     ],
     ["is not there", (response) => response.writeHead(404).end("{}"), "answered 404"],
+    [
+      "is not there, coded",
+      (response) => response.writeHead(404, { "content-encoding": "gzip" }).end(""),
+      "answered 404",
+    ],
     ["is a page", (response) => response.end("<!doctype html>"), "is no JWK set"],
     ["is an empty object", (response) => response.end("{}"), "is no JWK set"],
     ["has a member twice", (response) => response.end('{"keys":[],"keys":[]}'), "is no JWK set"],

@@ -213,7 +213,7 @@ describe("a list", () => {
     expect(scene.search.report().sources[0]!.lastError).toBeNull();
   });
 
-  test("that is cut off on the wire, redirected or away changes nothing", async () => {
+  test("that is cut off on the wire, redirected, coded or away changes nothing", async () => {
     const { registry, list, used, ...scene } = await findOne();
     const elsewhere = await startPublisher(listOf({ [ONE]: "http://127.0.0.1:1" }));
     const faults: string[] = [];
@@ -224,6 +224,9 @@ describe("a list", () => {
       },
       (response: ServerResponse) => response.writeHead(302, { location: elsewhere.url }).end(),
       (response: ServerResponse) => response.writeHead(404).end("gone"),
+      (response: ServerResponse) => response.writeHead(404, { "content-encoding": "gzip" }).end("gone"),
+      (response: ServerResponse) => response.writeHead(200, { "content-encoding": "gzip" }).end("coded"),
+      (response: ServerResponse) => response.socket!.end("hello\r\n\r\n"),
     ]) {
       list.publish((response) => {
         answer(response);
@@ -231,7 +234,14 @@ describe("a list", () => {
       await scene.search.run();
       faults.push(scene.search.report().sources[0]!.lastError!);
     }
-    expect(faults).toEqual(["it was cut off", "it redirects (302), which is not followed", "it answered 404"]);
+    expect(faults).toEqual([
+      "it was cut off",
+      "it redirects (302), which is not followed",
+      "it answered 404",
+      "it answered 404",
+      "it is encoded, though it was asked for as it is",
+      expect.stringMatching(/^it cannot be fetched \(\w+\)$/),
+    ]);
     expect([used(), elsewhere.asked]).toEqual([{ [ONE]: [registry.url] }, 0]);
   });
 
