@@ -60,7 +60,7 @@ export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
     case "id":
       return cacheKey({ ...key, id: `${operation} ${id}` });
     case "page": {
-      const page = { ...key, id: `${operation} ${sizeName(address)} ${pageToken ?? ""}` };
+      const page = { ...key, id: `${operation} ${sizeName(address)} ${tokenName(pageToken)}` };
       return cacheKey(pageToken === undefined ? page : { ...page, chain: chainOf(address, pageToken) });
     }
   }
@@ -89,7 +89,16 @@ export function readKeyName(name: string): { readonly operation: KeptKind; reado
   const key = { partition, id, name, scopes: scopesOf(operation, rest) };
   if (cachedRecord(operation).address !== "page") return { operation, key };
   const [, size, token] = /^(\S*) (.*)$/s.exec(rest!)!;
-  return { operation, key: token === "" ? key : { ...key, chain: chainName(size!, token!) } };
+  const pageToken = token === EMPTY_TOKEN ? "" : token!;
+  return { operation, key: token === "" ? key : { ...key, chain: chainName(size!, pageToken) } };
+}
+
+/** No encoded token is that. */
+const EMPTY_TOKEN = "=";
+
+/** A token that is empty is another question than none: registries differ in what they answer. */
+function tokenName(pageToken: string | undefined): string {
+  return pageToken === "" ? EMPTY_TOKEN : (pageToken ?? "");
 }
 
 type PageSizes = Pick<MetadataAddress, "pageSize" | "defaultPageSize">;

@@ -139,3 +139,18 @@ test("a first page that lists other instruments makes the cached pages after it 
   const seen = await walk(base, 5, () => {});
   expect([...seen].sort()).toEqual(idsOf(registry).sort());
 });
+
+// One fetch stood for both: what one client got for a token that is none was everybody's first page.
+test("a page behind an empty token is not the first page", async () => {
+  const registry = await startRegistry({ paging: "index" });
+  const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
+  registry.script(({ url }) => (url.includes("pageToken=") ? released : undefined));
+  const { url } = await startGateway({ upstreams: [{ name: "amulet", urls: [registry.url] }] });
+  const listing = `${url}/registry/metadata/v1/instruments?pageSize=7`;
+  const odd = fetch(`${listing}&pageToken=`);
+  await registry.calls.reached(2);
+  const first = await fetch(listing);
+  release(undefined);
+  expect([first.status, (await odd).status]).toEqual([200, 400]);
+  expect(registry.calls.count("instruments")).toBe(2);
+});

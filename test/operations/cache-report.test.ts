@@ -168,6 +168,7 @@ test.each([
   { operation: "instruments" },
   { operation: "instruments", pageSize: 5 },
   { operation: "instruments", defaultPageSize: 1_000 },
+  { operation: "instruments", pageSize: 5, pageToken: "" },
   { operation: "instruments", pageSize: 5, pageToken: "a%20b+c" },
   { operation: "instruments", defaultPageSize: 1_000, pageToken: "t".repeat(300) },
 ] as const)("a key can be read from its name: %j", (address) => {
