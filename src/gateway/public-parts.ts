@@ -20,6 +20,7 @@ import { purgeScopes } from "../registry/metadata-key.ts";
 import { ChangeStreams } from "../requests/changes.ts";
 import type { Services } from "../requests/context.ts";
 import { InFlight } from "../requests/in-flight.ts";
+import { registriesOf } from "../requests/aggregate.ts";
 import { createPublicListener } from "../requests/listener.ts";
 import { isAggregate } from "../requests/resolve-upstream.ts";
 import { type Coordination } from "../sharing/coordination.ts";
@@ -202,7 +203,7 @@ function createServices(
   const backgroundReader = new BackgroundReader({
     clock,
     random,
-    registries: () => [...parts.snapshots.latest.registries.values()],
+    registries: () => registriesOf(parts.snapshots.latest),
     isListing: () => isAggregate(parts.snapshots.latest),
     listed: async (listing) => aggregation.changes.take(await aggregation.catalogue.take(listing)),
   });

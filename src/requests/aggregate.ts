@@ -40,8 +40,8 @@ export async function answerAggregate(context: RequestContext): Promise<Composed
 }
 
 /** The registries that the aggregate is made of, for a client of this tier. */
-export function registriesOf({ registries }: Snapshot, tier: Tier | undefined): RegistryMetadata[] {
-  return [...registries.values()].filter(({ upstream }) => maySee(tier, upstream));
+export function registriesOf({ registries, upstreams }: Snapshot, tier?: Tier): RegistryMetadata[] {
+  return [...registries.values()].filter(({ upstream }) => upstreams.isServed(upstream) && maySee(tier, upstream));
 }
 
 /**

@@ -11,6 +11,7 @@ import { adminPathsOf } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import { registriesOf } from "./aggregate.ts";
 import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, type Snapshot } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
 import {
@@ -240,7 +241,7 @@ async function routeSettlement(context: RequestContext, allocations: readonly st
 /** Asks all registries; see {@link probeContract}. */
 async function probeRegistries(call: ClientCall): Promise<Answer> {
   const { snapshot, client } = call.context;
-  const all = snapshot.upstreams.all.filter((each) => maySee(client?.tier, each));
+  const all = registriesOf(snapshot, client?.tier).map(({ upstream }) => upstream);
   for (const each of all) checkStrictly(call, each);
   const { deadlineOf } = call;
   const signal = clientSignal(call.context);

@@ -244,11 +244,13 @@ type RoutedBy = "path" | "header" | "body" | "plain" | "learned" | "probe";
 /**
  * Lets a request go to an upstream, and notes why: for the log, at level debug alone.
  *
- * @throws GatewayError 403 where its client may not use the upstream
+ * @throws GatewayError 403 where its client may not use the upstream, 503 where another one has its admin: what is stored is
+ * of that one
  */
 export function routeTo(context: RequestContext, upstream: Upstream, by: RoutedBy): void {
   checkMayUse(context.client?.tier, upstream);
   context.upstream = upstream;
+  if (!context.snapshot.upstreams.isServed(upstream)) throw upstream.whyNone();
   const { log } = context.services.observers;
   if (!log.isLevelEnabled("debug")) return;
   const { id, operation } = context;
@@ -257,7 +259,7 @@ export function routeTo(context: RequestContext, upstream: Upstream, by: RoutedB
 
 /** True where the plain base URL stands for all registries together. */
 export function isAggregate({ upstreams, config }: Snapshot): boolean {
-  return upstreams.all.length > 1 && config.routing.plain === "aggregate";
+  return config.routing.plain === "aggregate" && upstreams.areSeveral;
 }
 
 /** True where a request that names no registry goes to one all the same. */
@@ -288,5 +290,5 @@ export function plainUpstream(snapshot: Snapshot, bodyMayName: boolean): Upstrea
 function findPlainUpstream({ upstreams, config }: Snapshot): Upstream | undefined {
   const { plain } = config.routing;
   if (plain !== "aggregate" && plain !== "off") return upstreams.byName(plain);
-  return upstreams.all.length === 1 && !upstreams.isSearching ? upstreams.all[0] : undefined;
+  return upstreams.sole;
 }

@@ -90,6 +90,11 @@ export class Upstream {
     return this.parts.nodes.disabledBecause !== undefined;
   }
 
+  /** What a request for it gets while none of its nodes may be asked. */
+  whyNone(): GatewayError {
+    return this.parts.nodes.whyNone();
+  }
+
   /** A node has proved the admin and nothing contradicts it. */
   get isProved(): boolean {
     return this.parts.nodes.hasProved && !this.isDisabled;

@@ -82,6 +82,22 @@ export class Upstreams {
     return this.all.find((each) => each.admin === admin);
   }
 
+  /** False for one whose admin another one has: it is disabled, and what it is of is all there. */
+  isServed(upstream: Upstream): boolean {
+    return upstream.admin === undefined || this.byAdmin(upstream.admin) === upstream;
+  }
+
+  /** Several are served. */
+  get areSeveral(): boolean {
+    const first = this.all.find((each) => this.isServed(each));
+    return this.all.some((each) => each !== first && this.isServed(each));
+  }
+
+  /** The only one that is served; undefined where there are several, or others may yet be found. */
+  get sole(): Upstream | undefined {
+    return this.isSearching || this.areSeveral ? undefined : this.all.find((each) => this.isServed(each));
+  }
+
   /** Some upstream has not named its admin yet, or is still to be found: an admin that is not known may be that one. */
   get unlearned(): boolean {
     return this.isSearching || this.all.some(({ admin }) => admin === undefined);

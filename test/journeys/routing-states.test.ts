@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { contractId } from "../../src/sandbox/contracts.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { instrumentsOf } from "../support/aggregate-registries.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { useGateways } from "../support/gateways.ts";
@@ -98,6 +99,57 @@ describe("the plain base URL of several upstreams", () => {
     }
     expect((await send(url, { path: FACTORY, body: expecting(DSO) })).status).toBe(200);
     expect([beyondProofs(amulet), beyondProofs(bonds)]).toEqual([["transfer_factory"], []]);
+  });
+});
+
+describe("an upstream whose admin another one has", () => {
+  const rogueOf = async (gateway: { operations: string }) => {
+    const { text } = await send(gateway.operations, { path: "/status" });
+    const { upstreams } = JSON.parse(text) as { upstreams: { name: string; state: string }[] };
+    return upstreams.find(({ name }) => name === "rogue")?.state;
+  };
+  const LISTING = "/registry/metadata/v1/instruments";
+
+  test("takes no part in several as one, and shows nobody what is the other's", async () => {
+    const [amulet, bonds, rogue] = [
+      await startRegistry(),
+      await startRegistry({ admin: UTILITY_ADMIN, instruments: instrumentsOf("BOND", 20) }),
+      await startRegistry(),
+    ];
+    const gateway = await startGateway({
+      upstreams: [
+        { name: "amulet", admin: DSO, urls: [amulet.url] },
+        { name: "bonds", admin: UTILITY_ADMIN, urls: [bonds.url] },
+        { name: "rogue", urls: [rogue.url] },
+      ],
+    });
+    await expect.poll(() => rogueOf(gateway)).toBe("disabled");
+    const [first] = amulet.catalogue.list();
+    const path = `${LISTING}/${encodeURIComponent(first!.id)}`;
+    expect((await send(gateway.url, { path: `${PREFIX}/amulet${path}` })).status).toBe(200);
+    expect((await send(gateway.url, { path: `${PREFIX}/rogue${path}` })).status).toBe(503);
+    expect((await send(gateway.url, { path })).status).toBe(200);
+    const { text } = await send(gateway.url, { path: `${LISTING}?pageSize=1000` });
+    const { instruments } = JSON.parse(text) as { instruments: object[] };
+    expect(instruments).toHaveLength(amulet.catalogue.list().length + bonds.catalogue.list().length);
+    const catalogue = await send(gateway.url, { path: "/catalog/v1/registries" });
+    const { registries } = JSON.parse(catalogue.text) as { registries: { name: string }[] };
+    expect(registries.map(({ name }) => name)).toEqual(["amulet", "bonds"]);
+    expect(beyondProofs(rogue)).toEqual([]);
+  });
+
+  test("leaves the plain base URL to the other where there are no more", async () => {
+    const [amulet, rogue] = [await startRegistry(), await startRegistry()];
+    const gateway = await startGateway({
+      upstreams: [
+        { name: "amulet", admin: DSO, urls: [amulet.url] },
+        { name: "rogue", urls: [rogue.url] },
+      ],
+    });
+    await expect.poll(() => rogueOf(gateway)).toBe("disabled");
+    expect((await send(gateway.url, { path: INFO })).status).toBe(200);
+    expect((await send(gateway.url, { path: CANCEL, body: "{}" })).status).toBe(200);
+    expect([beyondProofs(amulet), beyondProofs(rogue)]).toEqual([["allocation_cancel"], []]);
   });
 });
 
