@@ -129,7 +129,9 @@ export class MetadataResource implements Resource {
     if (id === undefined) return;
     const listed = await findListed(registry, admin, id);
     if (listed === undefined || !this.fillListed(listed)) return;
-    if (purpose === undefined || listed.entry.body.length > MAX_LOOKED_THROUGH) return;
+    // A registry that sees who asks is asked for a page in a client's name alone, and no client wants this one.
+    if (purpose === undefined || this.policy.sharedAuthorization) return;
+    if (listed.entry.body.length > MAX_LOOKED_THROUGH) return;
     await registry.cache.renew(listed.source, purpose);
     const renewed = await findListed(registry, admin, id);
     if (renewed !== undefined) this.fillListed(renewed);

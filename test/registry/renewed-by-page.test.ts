@@ -6,22 +6,38 @@ import { ADMIN, startRegistry } from "../support/upstream-registries.ts";
 
 const INSTRUMENTS = 5;
 
+/** What every client sends to a registry that answers nothing but its info without it. */
+const TOKEN = { authorization: "Bearer a" };
+
 /** A registry whose page of instruments was asked for once, and a clock that can be put forward. */
-async function listed(keys: Record<string, unknown> = {}) {
+async function listed(keys: Record<string, unknown> = {}, headers: Partial<typeof TOKEN> = {}) {
   const real = systemClock();
   let ahead = 3_600_000;
   // What a `Date` says stays as it is.
   const clock = { ...real, now: () => real.now() + ahead };
-  const registry = await startRegistry({ instruments: INSTRUMENTS, clock });
+  const wantsToken = headers.authorization !== undefined;
+  const cacheHeaders = () => (wantsToken ? { "cache-control": "public, max-age=30" } : {});
+  const registry = await startRegistry({ instruments: INSTRUMENTS, clock, cacheHeaders });
+  if (wantsToken) {
+    registry.script(({ operation, headers: { authorization } }) =>
+      operation === "info" || authorization === headers.authorization
+        ? undefined
+        : { status: 401, body: '{"error":"who?"}' },
+    );
+  }
   const { metadata } = openRegistryOf([registry], keys, { clock });
-  const request = () => ({ ...clientRequest(), deadline: clock.now() + 10_000 });
+  const request = () => ({ ...clientRequest(), headers, deadline: clock.now() + 10_000 });
   const page = () => metadata.get(ADMIN, { operation: "instruments" }, request());
   const { body } = await page();
   const { instruments } = JSON.parse(body!.toString()) as { instruments: { id: string }[] };
   const info = () => metadata.get(ADMIN, { operation: "info" }, request());
-  const get = (at: number, headers = {}, time = 10_000) => {
+  const get = (at: number, further = {}, time = 10_000) => {
     const address = { operation: "instrument", id: instruments[at]!.id } as const;
-    return metadata.get(ADMIN, address, { ...request(), headers, deadline: clock.now() + time });
+    return metadata.get(ADMIN, address, {
+      ...request(),
+      headers: { ...headers, ...further },
+      deadline: clock.now() + time,
+    });
   };
   const calls = () => [registry.calls.count("instruments"), registry.calls.count("instrument")];
   const advance = (seconds: number) => {
@@ -131,3 +147,20 @@ test("while something can be served, a client does not wait seconds for a limit 
   expect(await page()).toMatchObject({ status: 200, outcome: "stale", age: 100 });
   expect(calls()).toEqual([1, 0]);
 });
+
+test.for([
+  ["have to be asked for first", 120, "miss"],
+  ["are served stale", 31, "stale"],
+] as const)(
+  "where a registry sees who asks, instruments that %s have no call for their page",
+  async ([, age, outcome]) => {
+    const { registry, get, advance } = await listed({ forwardAuthorization: true }, TOKEN);
+    for (let round = 0; round < 2; round += 1) {
+      advance(age);
+      expect(await get(0)).toMatchObject({ status: 200, outcome });
+      await until(async () => (await get(0)).outcome === "hit");
+    }
+    const asked = registry.calls.recent.map(({ operation, headers }) => `${operation}:${headers.authorization ?? "-"}`);
+    expect(asked).toEqual(["info:-", "instruments:Bearer a", "instrument:Bearer a", "instrument:Bearer a"]);
+  },
+);
