@@ -76,7 +76,7 @@ export class HttpCache {
   private readonly fetches: CollapsedForwarding;
   private readonly responder: Responder;
   private readonly hitForMiss = new HitForMiss();
-  /** Names of what took long to renew when that was last waited for. */
+  /** Names of what took long to renew the last time. */
   private readonly slow = new LRUCache<string, true>({ max: MOST_SLOW });
 
   constructor({ memory, shared, coordinator, clock, random, observer }: HttpCacheOptions) {
@@ -158,19 +158,25 @@ export class HttpCache {
 
   /**
    * Asks anew for what is stored for requests without fields and has a fifth of its time left at most, if that was not tried a
-   * moment ago. Resolves when that is over, or takes longer than it is worth to wait; a client does not wait a second time for
-   * what took longer. What is out of date as it comes helps nobody, and what cannot be served any more may be long forgotten.
+   * moment ago. Resolves when that is over, or takes longer than it is worth to wait; no client waits for what took longer the
+   * last time. What is out of date as it comes helps nobody, and what cannot be served any more may be long forgotten.
    */
   async renew(resource: Resource, purpose: FetchRequest["purpose"]): Promise<void> {
     const cached = this.tiers.select(resource, {});
     const now = this.clock.now();
     if (cached === undefined || now < cached.ageingAt || now < cached.triedAt + RENEW_AGAIN_AFTER) return;
     const { receivedAt, freshUntil, usableUntil } = cached.entry;
+    if (freshUntil <= receivedAt || now >= usableUntil) return;
     const { name } = resource.key;
-    if (freshUntil <= receivedAt || now >= usableUntil || (purpose === "miss" && this.slow.has(name))) return;
-    const isOver = await settledWithin(this.fetches.refresh(resource, {}, cached, purpose), WORTH_WAITING, this.clock);
-    if (isOver) this.slow.delete(name);
-    else this.slow.set(name, true);
+    const isWaitedFor = purpose === "refresh" || !this.slow.has(name);
+    const isJoined = this.fetches.has(resource, {});
+    const refresh = this.fetches.refresh(resource, {}, cached, isWaitedFor ? purpose : "refresh");
+    const noted = settledWithin(refresh, WORTH_WAITING, this.clock).then((isOver) => {
+      if (!isOver) this.slow.set(name, true);
+      // How long it took in all is known to the one that began it.
+      else if (!isJoined) this.slow.delete(name);
+    });
+    if (isWaitedFor) await noted;
   }
 
   /** See {@link Fetcher.fill}. What was found to be gone since the source was asked for does not come back. */

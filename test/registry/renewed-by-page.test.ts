@@ -108,6 +108,26 @@ test.for([
   expect(calls()[1]).toBe(2);
 });
 
+test("a page that was slow once is not the last that is asked for in its instruments' place", async () => {
+  const { registry, page, get, calls, advance } = await listed();
+  const held = Promise.withResolvers<undefined>();
+  registry.script(({ operation }) => (operation === "instruments" ? held.promise : undefined));
+  const rounds: number[][] = [];
+  for (let round = 0; round < 3; round += 1) {
+    advance(120);
+    expect(await get(0)).toMatchObject({ status: 200, age: 0 });
+    held.resolve(undefined);
+    await until(async () => (await page()).outcome === "hit");
+    for (let at = 0; at < INSTRUMENTS; at += 1) expect((await get(at)).outcome).toBe("hit");
+    rounds.push(calls());
+  }
+  expect(rounds).toEqual([
+    [2, 1],
+    [3, 2],
+    [4, 2],
+  ]);
+});
+
 test("a page that is out of date as it comes is not asked for in an instrument's place", async () => {
   const { registry, text, page, get, calls, advance } = await listed();
   registry.script(({ operation }) =>
