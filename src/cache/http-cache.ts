@@ -321,7 +321,7 @@ export class HttpCache {
     // Looked up anew: it may have been renewed since; or purged.
     const cached = this.tiers.select(resource, request.headers) ?? stale;
     if (cached === undefined || cached.entry.epoch !== this.epochs.epochOf(resource.key)) return undefined;
-    if (isFailure(cached.entry.status) || !isUsableOnError(cached.entry, this.clock.now(), asked)) return undefined;
+    if (!isUsableOnError(cached.entry, this.clock.now(), asked)) return undefined;
     return this.responder.stale(resource, request.headers, cached, {
       reason: "stale-if-error",
       tier: adopted.includes(cached) ? "shared" : "memory",

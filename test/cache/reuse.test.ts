@@ -117,6 +117,8 @@ describe("usable after a failure, by request directives and seconds since receip
     [PROHIBITED, "", 100, false],
     [PROHIBITED, "stale-if-error=300", 101, false],
     [{ ...ENTRY, usableUntil: 100 * SECOND }, "", 120, true],
+    [{ ...ENTRY, status: 503 }, "stale-if-error=300", 99, false],
+    [{ ...ENTRY, status: 404 }, "", 199.9, true],
   ] as const)("%#", ([entry, cacheControl, seconds, usable]) => {
     expect(isUsableOnError(entry, seconds * SECOND, requestDirectives({ "cache-control": cacheControl }))).toBe(usable);
   });

@@ -265,15 +265,20 @@ describe("stale-if-error", () => {
     expect((await fixture.get()).outcome).toBe("miss");
   });
 
-  test("does not make an old error stand in for a new one", async () => {
+  test("does not make an old error stand in for a new one, however slow, nor have clients wait less for it", async () => {
     const error: Scripted = { status: 503, fields: ["cache-control", "max-age=2, stale-if-error=60"] };
     const fixture = new CacheFixture({
-      policy: { errors: "honor" },
-      script: (_r, n) => (n === 1 ? error : { fails: 502 }),
+      policy: { errors: "honor", staleIfError: MINUTE },
+      script: (_r, n) => (n === 1 ? error : { fails: 502, delay: 2 * SECOND }),
     });
     await fixture.get();
     await fixture.advance(3 * SECOND);
-    await expect(fixture.get()).rejects.toMatchObject({ status: 502 });
+    for (let i = 0; i < 2; i += 1) {
+      const refused = expect(fixture.get()).rejects.toMatchObject({ status: 502 });
+      await fixture.advance(2 * SECOND);
+      await refused;
+    }
+    expect(fixture.upstream.requests.map(({ maxWait }) => maxWait)).toEqual([Infinity, Infinity, Infinity]);
   });
 
   test("a client whose own deadline passes gets the stale answer, not a 504", async () => {

@@ -149,8 +149,12 @@ export function judgeReuse(entry: Entry, now: Instant, asked: RequestDirectives)
   return now < entry.revalidateUntil ? "while-revalidate" : "validate";
 }
 
-/** Whether `entry` may be served after the upstream failed (RFC 5861 §4); a client may ask for a longer window. */
+/**
+ * Whether `entry` may be served after the upstream failed (RFC 5861 §4); a client may ask for a longer window. An old failure
+ * stands in for no new one.
+ */
 export function isUsableOnError(entry: Entry, now: Instant, asked: RequestDirectives): boolean {
+  if (isFailure(entry.status)) return false;
   if (now < entry.freshUntil) return true;
   if (entry.staleProhibited) return false;
   const byClient = entry.freshUntil + (asked.staleIfError ?? 0);
