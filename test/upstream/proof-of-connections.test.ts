@@ -7,8 +7,10 @@ import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import type { GatewayError } from "../../src/errors.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import type { UpstreamAnswer } from "../../src/upstream/call.ts";
+import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { MOST_IDLE } from "../../src/upstream/wire/connection.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -18,6 +20,7 @@ import {
   inTime,
   listCall,
   openUpstream,
+  openUpstreams,
   OTHER_ADMIN,
   startRegistry,
   streamedCall,
@@ -268,6 +271,45 @@ describe("a proof costs", () => {
     await heard();
     await expect(next.byName("amulet")!.call(acceptCall())).rejects.toMatchObject({ status: 502 });
     expect(requestsOf(other)).toBe(0);
+  });
+});
+
+describe("a call whose grant is out of its window when its connection is proved takes another", () => {
+  const rateLimit = { requests: 10, per: "1s", perEndpoint: true, group: "host" };
+
+  /** What becomes of it, where another registry of the group is called so often meanwhile. */
+  async function statusOf(call: Partial<UpstreamCall>, others: number): Promise<number> {
+    const real = systemClock();
+    let ahead = 3_600_000;
+    const clock = { ...real, now: () => real.now() + ahead };
+    const [slow, well] = [await startRegistry({ clock }), await startRegistry({ admin: OTHER_ADMIN, clock })];
+    const { upstreams } = openUpstreams(
+      upstreamConfigs({ name: "slow", urls: [slow.url], rateLimit }, { name: "well", urls: [well.url], rateLimit }),
+      { clock },
+    );
+    const [one, other] = [upstreams.byName("slow")!, upstreams.byName("well")!];
+    await Promise.all([one, other].map((each) => each.learnAdmin(clock.now() + 5_000)));
+    await dropConnections(slow);
+    slow.calls.clear();
+    const proof = Promise.withResolvers<undefined>();
+    slow.script(({ operation }) => (operation === "info" ? proof.promise : undefined));
+    const status = one.call(acceptCall(call)).then(
+      (answer) => answer.status,
+      (error: GatewayError) => error.status,
+    );
+    await slow.calls.reached(1);
+    ahead += 1_200;
+    for (let i = 0; i < others; i++) await other.call(acceptCall());
+    proof.resolve(undefined);
+    return status;
+  }
+
+  test.for([
+    ["as urgent as it is", "post", 6, 200],
+    ["no more urgent than it is", "background", 6, 429],
+    ["within the time that it may wait", "post", 10, 429],
+  ] as const)("%s", async ([, priority, others, status]) => {
+    expect(await statusOf({ priority, maxWait: 0 }, others)).toBe(status);
   });
 });
 

@@ -103,9 +103,9 @@ export class Attempt {
   /** It counts in `rateLimit` from now on, for it had to wait for a connection. */
   private count(): undefined | Promise<void> {
     const { rateLimit, clock } = this.parts;
-    const { operation, signal } = this.call;
+    const { operation, priority, maxWait, signal } = this.call;
     const deadline = Math.min(this.deadline, this.call.deadline);
-    return rateLimit?.begin({ operation, priority: "post", deadline, signal }, this.startedAt)?.then(() => {
+    return rateLimit?.begin({ operation, priority, maxWait, deadline, signal }, this.startedAt)?.then(() => {
       this.quietSince = clock.now();
     }, refusedByLimit);
   }
