@@ -176,14 +176,16 @@ const ONE_INTERRUPT: Duration = 1_000;
 /** Resolves with the first signal that asks to stop; a second one stops at once. */
 function stopSignal(clock: Clock): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let stoppingSince: Instant | undefined;
+    let first: { readonly signal: NodeJS.Signals; readonly at: Instant } | undefined;
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       process.on(signal, () => {
-        const now = clock.now();
-        const isSame = signal === "SIGINT" && now - (stoppingSince ?? now) < ONE_INTERRUPT;
-        if (stoppingSince !== undefined && !isSame) process.exit(EXIT.failure);
-        stoppingSince ??= now;
-        resolve(signal);
+        const at = clock.now();
+        if (first === undefined) {
+          first = { signal, at };
+          resolve(signal);
+        } else if (signal !== "SIGINT" || first.signal !== "SIGINT" || at - first.at >= ONE_INTERRUPT) {
+          process.exit(EXIT.failure);
+        }
       });
     }
   });

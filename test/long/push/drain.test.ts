@@ -120,16 +120,29 @@ test("a connection that never sent a request does not hold the gateway up", asyn
   socket.destroy();
 });
 
-test("a second signal ends the process at once", async () => {
+test.for([
+  ["SIGTERM", "SIGTERM", 1],
+  ["SIGTERM", "SIGINT", 1],
+  ["SIGINT", "SIGTERM", 1],
+  // npm passes on what a terminal sent already.
+  ["SIGINT", "SIGINT", 0],
+] as const)("a %s and at once a %s: the process ends with %d", async ([first, second, code]) => {
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
     shutdown: { grace: "1m", timeout: "1m" },
   });
-  process.signal("SIGTERM");
+  const held = Promise.withResolvers<undefined>();
+  amulet.script(() => held.promise);
+  const running = fetch(`${process.url}${ACCEPT}`, { method: "POST" }).catch(() => undefined);
+  await until(() => amulet.calls.open === 1);
+  process.signal(first);
   await until(() => process.said("stopping").length === 1);
-  process.signal("SIGTERM");
-  expect(await process.ended).toBe(1);
+  process.signal(second);
+  if (code === 0) held.resolve(undefined);
+  expect(await process.ended).toBe(code);
+  held.resolve(undefined);
+  expect((await running)?.status).toBe(code === 0 ? 200 : undefined);
 });
 
 /** One hit, one call that is passed on, in turns. */
