@@ -1,7 +1,7 @@
 import { METRIC_GROUPS, type MetricKey } from "../src/observe/metrics/table.ts";
 import { type DashboardRow, EVERYTHING as q, renderDashboard } from "./dashboard.ts";
 import { type PanelSpec, panelsOf } from "./dashboard-panels.ts";
-import { aggregate, ratio, sum } from "./promql.ts";
+import { ratio, sum } from "./promql.ts";
 import { upstreamPanels } from "./dashboard-upstream-panels.ts";
 import { versionPanels } from "./dashboard-versions.ts";
 
@@ -126,13 +126,18 @@ const CACHE: readonly PanelSpec[] = [
     ],
   },
   {
-    title: "Age served (p99) and oldest allowed",
-    description: "What the oldest percent of answers was, and what the configuration allows at most.",
+    title: "Age served (p99)",
+    description: "What the oldest percent of answers was.",
     unit: "seconds",
-    queries: [
-      { expr: q.quantile(0.99, "servedAge", ["operation"]), legend: "{{operation}}" },
-      { expr: aggregate("max", ["operation"], q.series("agePromise")), legend: "{{operation}} allowed" },
-    ],
+    queries: [{ expr: q.quantile(0.99, "servedAge", ["operation"]), legend: "{{operation}}" }],
+  },
+  {
+    title: "Stale windows used (p99)",
+    description:
+      "How near the end of staleIfError the answers are that stand in for failures: at 1 clients get errors.",
+    unit: "share",
+    max: 1,
+    queries: [{ expr: q.quantile(0.99, "windowUsed", ["operation"]), legend: "{{operation}}" }],
   },
   {
     title: "Memory tier in use",

@@ -36,7 +36,7 @@ export const PANELS: Panels = {
 
   cacheAnswers: { title: "Answers by outcome", unit: "per second", by: ["outcome"] },
   servedAge: "elsewhere",
-  agePromise: "elsewhere",
+  windowUsed: "elsewhere",
   cacheSkips: { title: "Answers not stored, by reason", unit: "per second", by: ["reason"] },
   cacheStale: { title: "Stale answers by reason", unit: "per second", by: ["reason"] },
   cacheRefreshes: { title: "Background refreshes by result", unit: "per second", by: ["result"] },

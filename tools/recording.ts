@@ -15,7 +15,6 @@ export const UPSTREAM = ["job", "upstream"];
 export const errorRatio = (range: string) => `job:registry_gateway_request_errors:ratio_rate${range}`;
 export const HIT_RATIO = "job:registry_gateway_cache_hits:ratio_rate30m";
 export const STALE_RATIO = "job:registry_gateway_cache_stale:ratio_rate5m";
-export const AGE = "job_operation:registry_gateway_cache_served_age_seconds:p99_10m";
 export const AMPLIFICATION = "job_upstream:registry_gateway_upstream_calls:amplification_rate5m";
 export const BUDGET_USED = "job_upstream:registry_gateway_upstream_rate_limit:used_ratio";
 export const BUSY = "job_instance:registry_gateway_event_loop:utilization_rate5m";
@@ -58,7 +57,6 @@ export const RECORDING_RULES: readonly RecordingRule[] = [
     record: STALE_RATIO,
     expr: ratio(JOB, q.rate("cacheAnswers", { outcome: "stale" }), q.rate("cacheAnswers")),
   },
-  { record: AGE, expr: q.over("10m").quantile(0.99, "servedAge", ["job", "operation"]) },
   {
     record: AMPLIFICATION,
     expr: `1 / (1 - clamp_max(${ratio(UPSTREAM, extraCalls, q.rate("upstreamAttempts"))}, 0.99))`,

@@ -117,7 +117,7 @@ function Groups({ cache }: { readonly cache: CacheContents }) {
           },
           {
             title: "Oldest: age of promise",
-            metric: "registry_gateway_cache_age_promise_seconds",
+            metric: "registry_gateway_cache_served_age_seconds",
             cell: ({ oldest }) => <Oldest oldest={oldest} />,
             sort: ({ oldest }) => (oldest === null ? -1 : oldest.ageMs / Math.max(1, oldest.lifetimeMs)),
           },

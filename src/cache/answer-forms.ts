@@ -3,7 +3,7 @@ import type { Clock, Instant } from "../clock.ts";
 import { clientFields, type Fields, fieldValue, type FurtherFields } from "../fields.ts";
 import type { Entry } from "../sharing/entries.ts";
 import { type Coding, CodingChoice, CODINGS, IDENTITY, isCompressible } from "./compression.ts";
-import { ageOf, ttlOf } from "./entry.ts";
+import { ageOf, ttlOf, windowUsedOf } from "./entry.ts";
 import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier } from "./resource.ts";
 import { codedEntityTag, isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
 import { type CacheStatus, formatCacheStatus, upstreamCacheStatus } from "./rfc/reuse.ts";
@@ -128,7 +128,8 @@ export class AnswerForms {
     const fields = [...head.fields, ...changing];
     // What is only too large for the memory tier may be kept elsewhere.
     const usableUntil = ttl !== undefined || detail === "too-large" ? entry.usableUntil : undefined;
-    return { status: isKnown ? 304 : entry.status, fields, body, outcome, tier, age, ttl, usableUntil };
+    const windowUsed = detail === "stale-if-error" ? windowUsedOf(entry, now) : undefined;
+    return { status: isKnown ? 304 : entry.status, fields, body, outcome, tier, age, ttl, usableUntil, windowUsed };
   }
 
   /**

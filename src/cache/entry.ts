@@ -105,6 +105,11 @@ export function ttlOf({ freshUntil }: Entry, now: Instant): number {
   return Math.floor((freshUntil - now) / 1000);
 }
 
+/** How much of the time for which it may stand in for a failure is over, from 0 to 1. */
+export function windowUsedOf({ freshUntil, usableUntil }: Entry, now: Instant): number {
+  return now >= usableUntil ? 1 : Math.max(0, (now - freshUntil) / (usableUntil - freshUntil));
+}
+
 function whyNotWorthwhile({ fetched, policy }: ReceivedResponse, entry: Entry, known: boolean): SkipReason | undefined {
   if (fetched.unstorable !== undefined) return "unstorable";
   if (!known) return "ttl";

@@ -129,6 +129,8 @@ export interface CacheAnswer {
   readonly ttl: number | undefined;
   /** Until when it may stand in for a failure of the upstream; undefined where it may not be kept at all. */
   readonly usableUntil: Instant | undefined;
+  /** Of an answer that stands in for a failure: how much of the time for which it may is over, from 0 to 1. */
+  readonly windowUsed: number | undefined;
 }
 
 /** A derived answer to store, for example one instrument cut out of a page. */

@@ -29,6 +29,7 @@ export interface EndedRequest {
   readonly error: GatewayError | undefined;
   readonly bytes: number;
   readonly age: number | undefined;
+  readonly windowUsed: number | undefined;
   /** How it went on where nothing was kept for it. */
   readonly forwarded: { readonly collapsed?: boolean | undefined } | undefined;
   readonly trace: RequestTrace | undefined;
@@ -84,14 +85,14 @@ export interface RequestRecordOptions {
 /** Counts and logs a finished request: one line, no bodies, no credentials, ids only as hashes. */
 export function recordRequest(context: EndedRequest, options: RequestRecordOptions): void {
   const { traffic, lines, clock, random } = options;
-  const { id, request, operation, outcome, error, bytes, age, trace } = context;
+  const { id, request, operation, outcome, error, bytes, age, windowUsed, trace } = context;
   const method = request.method!;
   const upstream = context.upstream?.name ?? "none";
   const status = statusOf(context.response, error);
   const seconds = (clock.now() - context.startedAt) / 1000;
   if (error !== undefined) traffic.failed(error.code);
   const traceId = trace?.isSampled === true ? trace.id : undefined;
-  traffic.finish({ operation, upstream, outcome }, { status, age, seconds, traceId });
+  traffic.finish({ operation, upstream, outcome }, { status, age, windowUsed, seconds, traceId });
   if (context.limitState !== undefined) recordClient(context, options.clients);
   trace?.end({ requestId: id, method, operation, upstream, status, outcome, reason: error?.proxyError });
   if (outcome === "hit" && !(random() < context.snapshot.config.log.hits)) return;

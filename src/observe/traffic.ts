@@ -19,6 +19,8 @@ export interface FinishedRequest {
   readonly status: number;
   /** Of an answer that came through the cache, in seconds. */
   readonly age: number | undefined;
+  /** Of one that stood in for a failure: how much of the time for which it may was over. */
+  readonly windowUsed?: number | undefined;
   readonly seconds: number;
   /** Where its trace is kept: its latency names it. */
   readonly traceId?: string | undefined;
@@ -160,9 +162,10 @@ export class Traffic {
     const { metrics } = this;
     const answers = metrics.batches.counter(metrics.cacheAnswers.labels({ upstream, operation, outcome }));
     const ages = this.batched(`ages ${operation}`, () => metrics.servedAge.labels({ operation }));
-    return function recordCached({ age }) {
+    return function recordCached({ age, windowUsed }) {
       answers.inc();
       if (age !== undefined) ages.observe(age);
+      if (windowUsed !== undefined) metrics.windowUsed.labels({ operation }).observe(windowUsed);
     };
   }
 }

@@ -93,6 +93,8 @@ export interface RequestContext {
   bytes: number;
   /** Age of an answer that came through the cache, in seconds. */
   age: number | undefined;
+  /** As {@link CacheAnswer.windowUsed}. */
+  windowUsed: number | undefined;
   /** How it went on to the upstream when the cache had no answer. */
   forwarded: CacheStatus | undefined;
   /** See {@link clientSignal}. */
@@ -132,6 +134,7 @@ export function beginContext(
     error: undefined,
     bytes: 0,
     age: undefined,
+    windowUsed: undefined,
     forwarded: undefined,
     signal: undefined,
   };

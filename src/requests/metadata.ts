@@ -33,6 +33,7 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
   const answer = await services.cache.respond(found.resource, cacheRequestOf(context, deadlineOf(upstream)));
   context.outcome = answer.outcome;
   context.age = answer.age;
+  context.windowUsed = answer.windowUsed;
   if (header === undefined && remembered === undefined) snapshot.hits.remember(request.url!, found);
   return answer;
 }

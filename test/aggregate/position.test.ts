@@ -19,6 +19,7 @@ function pageOf(ids: string): FoundPage {
       age: 0,
       ttl: undefined,
       usableUntil: undefined,
+      windowUsed: undefined,
     },
   };
 }

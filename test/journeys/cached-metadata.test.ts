@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { parseExposition } from "../support/exposition.ts";
 import { ownError } from "../support/own-error.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { ShiftedClock } from "../support/shifted-clock.ts";
@@ -45,6 +46,13 @@ test("while the registry is dead all cached metadata is served with its true age
       expect(answer.headers.get("cache-status")).toMatch(/^registry-gateway;hit|;fwd=stale/);
       expect(answer.headers.get("cache-status")).toMatch(/;ttl=-\d+/);
     }
+  }
+  const series = parseExposition(await (await fetch(`${gateway.operations}/metrics`)).text());
+  const windowsUsed = series.filter(({ name }) => name === "registry_gateway_cache_stale_window_used_ratio_bucket");
+  for (const operation of ["info", "instrument"]) {
+    const counts = windowsUsed.filter(({ labels }) => labels["operation"] === operation).map(({ value }) => value);
+    // 0.25, 0.5, 0.8, 1, +Inf
+    expect(counts).toEqual([1, 2, 2, 3, 3]);
   }
   clock.advance(40_000);
   for (const path of PATHS) {

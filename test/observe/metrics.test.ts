@@ -38,7 +38,7 @@ describe("the table of metrics", () => {
   test.each(DEFINITIONS)("names $name after its unit and kind", ({ name, type, help }) => {
     expect(name).toMatch(/^registry_gateway_[a-z0-9_]+$/);
     expect(name.endsWith("_total")).toBe(type === "counter");
-    if (type === "histogram") expect(name).toMatch(/_seconds$/);
+    if (type === "histogram") expect(name).toMatch(/_(seconds|ratio)$/);
     expect(help).toMatch(/^[A-Z1].*\.$/);
   });
 

@@ -16,6 +16,7 @@ function answer(status: number, retryAfter: string): CacheAnswer {
     age: 0,
     ttl: undefined,
     usableUntil: undefined,
+    windowUsed: undefined,
   };
 }
 

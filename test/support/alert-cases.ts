@@ -80,13 +80,20 @@ function wrongAdmin(state: "degraded" | "wrong-admin" | "disabled", contested = 
   ];
 }
 
-/** Answers each minute, all of one age. */
-function ages(bucket: "300" | "1200"): InputSeries[] {
+/**
+ * An answer a second of a registry whose lists are fresh for 30 s and may be served for 10 min after that, which was last reached
+ * at the tenth minute: so many of them stood in for failures, by how much of that time was used.
+ */
+function outage(standIns: Record<"0.25" | "0.5" | "0.8" | "1", string>, stale: string): InputSeries[] {
   const labels = { operation: "instruments" };
-  const count = (le: string) => series("servedAge", { ...labels, le }, "0+60x60");
-  const below = series("servedAge", { ...labels, le: "900" }, bucket === "1200" ? "0x60" : "0+60x60");
-  const first = series("servedAge", { ...labels, le: "300" }, bucket === "300" ? "0+60x60" : "0x60");
-  return [first, below, count("1200"), count("+Inf"), series("agePromise", labels, "1200x60")];
+  const outcome = (name: string, values: string) =>
+    series("cacheAnswers", { ...AMULET, ...labels, outcome: name }, values);
+  return [
+    ...Object.entries(standIns).map(([le, values]) => series("windowUsed", { ...labels, le }, values)),
+    series("windowUsed", { ...labels, le: "+Inf" }, standIns["1"]),
+    outcome("hit", "0+60x10 630x30"),
+    outcome("stale", stale),
+  ];
 }
 
 function calls(attempts: string, retries: string): InputSeries[] {
@@ -196,22 +203,27 @@ export const ALERT_CASES: readonly AlertCase[] = [
   },
   {
     alert: "RegistryGatewayAgeNearPromise",
-    at: "40m",
-    fires: [
-      ...ages("1200"),
-      series("cacheAnswers", { ...AMULET, operation: "instruments", outcome: "hit" }, "0+50x60"),
-      series("cacheAnswers", { ...AMULET, operation: "instruments", outcome: "stale" }, "0+10x60"),
-    ],
-    silent: [
-      ...ages("300"),
-      series("cacheAnswers", { ...AMULET, operation: "instruments", outcome: "stale" }, "0+60x60"),
-      // Infos that are fresh for a day.
-      ...answers({ hit: "0+60x60" }),
-      series("servedAge", { operation: "info", le: "64800" }, "0x60"),
-      series("servedAge", { operation: "info", le: "86400" }, "0+60x60"),
-      series("servedAge", { operation: "info", le: "+Inf" }, "0+60x60"),
-      series("agePromise", { operation: "info" }, "87000x60"),
-    ],
+    // Errors begin half a minute later.
+    at: "20m",
+    fires: outage(
+      {
+        "0.25": "0x11 30 90x30",
+        "0.5": "0x11 30+60x3 240x30",
+        "0.8": "0x11 30+60x6 420x30",
+        "1": "0x11 30+60x8 540x30",
+      },
+      "0x10 30+60x9 600x30",
+    ),
+    // It was back after six minutes.
+    silent: outage(
+      {
+        "0.25": "0x11 30 90x30",
+        "0.5": "0x11 30+60x3 240x30",
+        "0.8": "0x11 30+60x4 270x30",
+        "1": "0x11 30+60x4 270x30",
+      },
+      "0x10 30+60x5 330x30",
+    ),
   },
   {
     alert: "RegistryGatewayStaleAnswers",

@@ -1,8 +1,14 @@
 import { BOUNDS, ERROR_BUDGET } from "../../src/operations/conditions/bounds.ts";
 import type { TRAFFIC_CONDITIONS } from "../../src/operations/conditions/traffic.ts";
-import { aggregate, ratio, sum } from "../promql.ts";
-import { AGE, errorRatio, HIT_RATIO, JOB, q, slowShare, STALE_RATIO } from "../recording.ts";
+import { sum } from "../promql.ts";
+import { errorRatio, HIT_RATIO, JOB, q, slowShare, STALE_RATIO } from "../recording.ts";
 import { type AlertsOf, atLeast } from "./alert.ts";
+
+const OPERATION = ["job", "operation"];
+
+/** Answers that stood in for a failure while no more of their window was used. */
+const standIns = (le: string) =>
+  sum(OPERATION, q.over("10m").rate("windowUsed", {}, "_bucket").replace("[", `{le="${le}"}[`));
 
 /** Of what clients get. */
 export const TRAFFIC_ALERTS: AlertsOf<typeof TRAFFIC_CONDITIONS> = {
@@ -50,22 +56,17 @@ export const TRAFFIC_ALERTS: AlertsOf<typeof TRAFFIC_CONDITIONS> = {
   },
   RegistryGatewayAgeNearPromise: {
     conditions: [
-      { value: `${AGE} / ${aggregate("max", ["job", "operation"], q.series("agePromise"))}`, is: ">", bound: 0.8 },
-      // Fresh ones may be as old: an info that its registry lets be kept for a day.
       {
-        value: ratio(
-          ["job", "operation"],
-          q.over("10m").rate("cacheAnswers", { outcome: "stale" }),
-          q.over("10m").rate("cacheAnswers"),
-        ),
+        value: `(${standIns("+Inf")} - ${standIns("0.8")}) / ${sum(OPERATION, q.over("10m").rate("cacheAnswers"))}`,
         is: ">",
         bound: 0.01,
       },
     ],
-    summary: "{{ $labels.operation }}: one answer in a hundred is nearly as old as the configuration allows",
+    summary:
+      "{{ $labels.operation }}: one answer in a hundred has used most of the time for which it may be served stale",
     runbook: {
       means: "Answers come from before an outage; soon they may not be served any more and clients get errors.",
-      look: "Overview: Age served, Stale answers by reason, Health: which registry has not been reached for so long?",
+      look: "Overview: Stale windows used, Age served, Stale answers by reason, Health: which registry has not been reached for so long?",
       act: "Bring the registry back. If old data is better than none, raise cache.staleIfError of that upstream and reload: it applies to what is stored from then on.",
     },
   },

@@ -64,12 +64,17 @@ interface GaugeDetails<Labels extends LabelSet> extends Details<Labels> {
   readonly resetBy?: "reading";
 }
 
-/** How something is distributed, in seconds: `name` without prefix and unit. */
+/** How something is distributed, in seconds if nothing else is said: `name` without prefix and unit. */
 export function histogram<const Labels extends LabelSet = NoLabels>(
   name: string,
-  { buckets = LATENCY, ...details }: Details<Labels> & { readonly buckets?: readonly number[] },
+  { buckets = LATENCY, unit = "seconds", ...details }: HistogramDetails<Labels>,
 ): HistogramDefinition<Labels> {
-  return { type: "histogram", name: `${PREFIX}${name}_seconds`, buckets, ...described(details) };
+  return { type: "histogram", name: `${PREFIX}${name}_${unit}`, buckets, ...described(details) };
+}
+
+interface HistogramDetails<Labels extends LabelSet> extends Details<Labels> {
+  readonly buckets?: readonly number[];
+  readonly unit?: "seconds" | "ratio";
 }
 
 function described<Labels extends LabelSet>(details: Details<Labels>) {

@@ -1,9 +1,7 @@
 import type { MemoryStore } from "../../cache/stores/memory-store.ts";
-import type { Duration } from "../../clock.ts";
 import type { CertificateStatus } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import type { LeaseStatus } from "../../sharing/redis/leases.ts";
-import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/operations.ts";
 import type { BreakerState } from "../../limits/circuit-breaker.ts";
 import {
   type AgreementStatus,
@@ -62,10 +60,6 @@ export function refreshGauges(metrics: Metrics, sources: GaugeSources): void {
   metrics.leases.set({ state: "awaited" }, redis.configured ? redis.leases.awaited : 0);
   metrics.requestsInFlight.set(traffic.requestsInFlight);
   metrics.connections.set(traffic.connections);
-  for (const operation of CACHED_OPERATIONS) {
-    const ages = upstreams.map(({ config }) => oldestAge(config, operation));
-    metrics.agePromise.set({ operation }, Math.max(0, ...ages) / 1000);
-  }
   metrics.catalogueBytes.set(catalogue.size);
   metrics.contextBytes.set(sources.contexts.bytes);
   refreshCertificates(metrics, "none", sources.certificates, sources.wallNow);
@@ -97,12 +91,6 @@ function refreshCertificates(
   for (const { role, expiresAt } of certificates) {
     metrics.certificateExpiry.set({ upstream, role }, (Date.parse(expiresAt) - wallNow) / 1000);
   }
-}
-
-/** The age beyond which nothing is served, where the upstream's own directives allow no more. */
-function oldestAge({ cache }: UpstreamConfig, operation: CachedOperation): Duration {
-  const lifetime = Math.max(cache.ttl[operation], cache.maxTtl[operation]);
-  return lifetime + Math.max(cache.staleWhileRevalidate, cache.staleIfError);
 }
 
 /** One node is enough. */

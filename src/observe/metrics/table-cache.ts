@@ -17,10 +17,11 @@ export const CACHE = {
     labels: { operation: CACHED_OPERATIONS },
     buckets: AGE,
   }),
-  agePromise: gauge("cache_age_promise_seconds", {
-    resetBy: "reading",
-    help: "The oldest answer that the configuration lets be served, over all upstreams.",
+  windowUsed: histogram("cache_stale_window_used", {
+    unit: "ratio",
+    help: "Of each answer that stood in for a failure, how much of the time for which it may (staleIfError) was over.",
     labels: { operation: CACHED_OPERATIONS },
+    buckets: [0.25, 0.5, 0.8, 1],
   }),
   cacheSkips: counter("cache_skipped_stores", {
     help: "Answers that were not stored, by reason.",

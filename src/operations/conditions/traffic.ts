@@ -42,7 +42,8 @@ export const TRAFFIC_CONDITIONS = [
     severity: "warning",
     subject: "gateway",
     isCause: false,
-    for: "10m",
+    // The rest of a window may be short: of ten minutes two.
+    for: "0m",
     find: "outside",
   },
   {

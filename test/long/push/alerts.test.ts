@@ -79,6 +79,7 @@ test("promtool finds nothing to criticise in the gateway's own metrics", async (
   metrics.requests.inc({ operation: "info", upstream: "amulet", status: "2xx" });
   metrics.requestDuration.labels({ operation: "info", outcome: "hit" }).observe(0.001);
   metrics.servedAge.labels({ operation: "info" }).observe(1);
+  metrics.windowUsed.labels({ operation: "info" }).observe(0.5);
   metrics.upstreamDuration.labels({ upstream: "amulet", kind: "metadata" }).observe(0.1);
   expect(run(["check", "metrics"], await registry.metrics())).toBe("");
 });
