@@ -220,10 +220,15 @@ export class Fetcher {
   ): SkipReason | undefined {
     if (epoch === undefined) return exclusive ? skipped : "unissued-token";
     if (skipped !== undefined) return skipped;
-    if (isFailure(entry.status) && stale !== undefined && this.clock.now() < stale.entry.usableUntil) return "failure";
+    if (isFailure(entry.status) && stale !== undefined && this.standsIn(stale.entry)) return "failure";
     if (this.epochs.epochOf(resource.key) !== epoch) return "purged";
     const isNewer = (cached: CachedEntry) => cached !== stale && mayBeNewer(cached.entry, entry, requestedAt);
     return this.tiers.memory.variants(resource.key)?.some(isNewer) === true ? "superseded" : undefined;
+  }
+
+  /** Whether an entry may be served in the place of a failure: one error never stands in for another. */
+  private standsIn({ status, usableUntil }: Entry): boolean {
+    return !isFailure(status) && this.clock.now() < usableUntil;
   }
 
   /** What another process stored since, or what comes along with another answer, if it is fresh. */

@@ -281,6 +281,20 @@ describe("stale-if-error", () => {
     expect(fixture.upstream.requests.map(({ maxWait }) => maxWait)).toEqual([Infinity, Infinity, Infinity]);
   });
 
+  test("an error that is over does not keep the next one from being stored", async () => {
+    const fields = ["cache-control", "max-age=5, stale-if-error=60"];
+    const fixture = new CacheFixture({
+      policy: { ...POLICY, errors: "honor" },
+      script: () => ({ status: 503, fields }),
+    });
+    await fixture.get();
+    await fixture.advance(12 * SECOND);
+    expect((await fixture.get()).outcome).toBe("miss");
+    await fixture.advance(SECOND);
+    expect((await fixture.get()).outcome).toBe("hit");
+    expect(fixture.upstream.requests).toHaveLength(2);
+  });
+
   test("a client whose own deadline passes gets the stale answer, not a 504", async () => {
     const fixture = new CacheFixture({ policy: POLICY, script: once([], () => ({ delay: 5 * SECOND })) });
     await fixture.get();
