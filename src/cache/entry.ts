@@ -70,7 +70,9 @@ export function judgeResponse(input: ReceivedResponse): JudgedResponse {
   const skipped = forbidden ?? whyNotWorthwhile(input, entry, known);
   const isOwn = fetched.unstorable !== undefined || !isFailure(fetched.status);
   const isPersonal = authorized || policy.forwardRequestHeaders.length > 0;
-  const isPassedOn = policy.ttl === undefined && skipped !== undefined && isOwn;
+  // With all fields forwarded, the answer may be about any of them.
+  const isOfWhoAsked = policy.ttl === undefined || policy.forwardRequestHeaders === "*";
+  const isPassedOn = isOfWhoAsked && skipped !== undefined && isOwn;
   return {
     entry,
     skipped,

@@ -36,7 +36,10 @@ export interface CachePolicy {
    * what it says.
    */
   readonly staleIfError: Duration;
-  /** Request fields sent upstream, and so part of the key; `*`: all end-to-end fields, keyed by `Vary` alone. */
+  /**
+   * Request fields sent upstream, and so part of the key; `*`: all end-to-end fields, keyed by `Vary` alone, and what is
+   * not stored is for the client that asked.
+   */
   readonly forwardRequestHeaders: readonly string[] | "*";
   /** Fields of answers that clients get besides those that always pass. */
   readonly forwardResponseHeaders: FurtherFields;

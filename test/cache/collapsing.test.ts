@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CacheAnswer, CachePolicy } from "../../src/cache/resource.ts";
-import { CacheFixture, field, type Script } from "../support/cache-fixture.ts";
+import { CacheFixture, field, type Script, type Scripted } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
 const TTL: Partial<CachePolicy> = { ttl: 30 * SECOND };
@@ -105,6 +105,32 @@ describe("requests for the same thing at the same time", () => {
     for (let i = 0; i < 4; i += 1) await fixture.advance(SECOND);
     expect((await asking).map((answer) => answer.body?.toString())).toEqual(asked.map((foo) => `foo ${foo}`));
     expect(fixture.upstream.requests).toHaveLength(3);
+  });
+
+  test.for<[string, Scripted]>([
+    ["a 403", { status: 403 }],
+    ["a 401", { status: 401 }],
+    ["a 200 that breaks the schema", { unstorable: "schema" }],
+    ["a 200 without a lifetime", { fields: ["cache-control", "max-age=0"] }],
+  ])("with all their fields forwarded share only what is stored: %s is one client's", async ([, answer]) => {
+    const fixture = new CacheFixture({
+      policy: { ...TTL, forwardRequestHeaders: "*" },
+      script: ({ headers }) => ({ delay: SECOND, body: headers.cookie!, ...(headers.cookie === "bad" && answer) }),
+    });
+    const asking = Promise.all(["bad", "good"].map((cookie) => fixture.get({ headers: { cookie } })));
+    await fixture.advance(SECOND);
+    await fixture.advance(SECOND);
+    expect((await asking).map(({ status, body }) => [status, body?.toString()])).toEqual([
+      [answer.status ?? 200, "bad"],
+      [200, "good"],
+    ]);
+  });
+
+  test("with all their fields forwarded share a failure of the registry", async () => {
+    const script: Script = () => ({ status: 503, delay: SECOND });
+    const fixture = new CacheFixture({ policy: { ...TTL, forwardRequestHeaders: "*" }, script });
+    await askAtOnce(fixture, 10);
+    expect(fixture.upstream.requests).toHaveLength(1);
   });
 
   test("with Authorization share only what is stored, and not with those without", async () => {
