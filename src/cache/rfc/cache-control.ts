@@ -36,6 +36,7 @@ export interface ResponseDirectives {
 const MEMBER = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)([^]*)$/;
 const QUOTED_STRING = /^"((?:[^"\\]|\\[^])*)"$/;
 const DIGITS = /^[0-9]+$/;
+const DECIMAL = /^-?[0-9]+\./;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /** Reads the values of all `Cache-Control` lines of a message (RFC 9111 §5.2). */
@@ -182,9 +183,10 @@ function parseTargeted(value: string): DirectiveMap | undefined {
   if (dictionary === undefined || dictionary.size === 0) return undefined;
   const directives = new Map<string, readonly (string | undefined)[]>();
   for (const [name, member] of dictionary) {
-    if (DELTA_DIRECTIVES.has(name) && !(typeof member[0] === "number" && Number.isInteger(member[0]))) return undefined;
-    if (isInnerList(member) || member[0] === false) continue;
-    directives.set(name, [argumentOfItem(member[0])]);
+    const [item] = member;
+    if (DELTA_DIRECTIVES.has(name) && (typeof item !== "number" || isDecimal(name, value))) return undefined;
+    if (isInnerList(member) || item === false) continue;
+    directives.set(name, [argumentOfItem(item)]);
   }
   return directives;
 }
@@ -195,6 +197,12 @@ function readDictionary(value: string): ReturnType<typeof parseDictionary> | und
   } catch {
     return undefined;
   }
+}
+
+/** Whether the number of this name is a Decimal (RFC 9651 §3.3.2): of `10.0` the parser makes what it makes of `10`. */
+function isDecimal(name: string, value: string): boolean {
+  const member = splitList(value).findLast((text) => text.startsWith(`${name}=`));
+  return member !== undefined && DECIMAL.test(member.slice(name.length + 1));
 }
 
 /** A directive without argument is the Boolean true (RFC 9213 §2.1). */
