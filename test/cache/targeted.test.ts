@@ -45,6 +45,8 @@ describe("the field that governs", () => {
     ["no-store=?0", { noStore: false }],
     ["private", { private: true }],
     ['private="a, b"', { private: ["a", "b"] }],
+    ["max-age=60, no-store=()", { noStore: true }],
+    ['private=("x-a")', { private: true }],
     ["no-cache", { noCache: true }],
     ["must-revalidate, max-age=1", { mustRevalidate: true }],
     ["s-maxage=9", { sMaxage: 9_000 }],

@@ -1,4 +1,4 @@
-import { isInnerList, parseDictionary, Token } from "structured-headers";
+import { parseDictionary, Token } from "structured-headers";
 import type { Duration } from "../../clock.ts";
 import { DECIDING_FIELDS, type Fields, fieldValue, fieldValues, OWN_TARGETED_FIELD } from "../../fields.ts";
 
@@ -185,8 +185,7 @@ function parseTargeted(value: string): DirectiveMap | undefined {
   for (const [name, member] of dictionary) {
     const [item] = member;
     if (DELTA_DIRECTIVES.has(name) && (typeof item !== "number" || isDecimal(name, value))) return undefined;
-    if (isInnerList(member) || item === false) continue;
-    directives.set(name, [argumentOfItem(item)]);
+    if (item !== false) directives.set(name, [argumentOfItem(item)]);
   }
   return directives;
 }
@@ -205,7 +204,7 @@ function isDecimal(name: string, value: string): boolean {
   return member !== undefined && DECIMAL.test(member.slice(name.length + 1));
 }
 
-/** A directive without argument is the Boolean true (RFC 9213 §2.1). */
+/** A directive without argument is the Boolean true (RFC 9213 §2.1); one with an inner list is taken for such a one. */
 function argumentOfItem(item: unknown): string | undefined {
   if (typeof item === "string" || typeof item === "number") return String(item);
   return item instanceof Token ? item.toString() : undefined;
