@@ -6,7 +6,7 @@ import { type Coding, CodingChoice, CODINGS, IDENTITY, isCompressible } from "./
 import { ageOf, ttlOf, windowUsedOf } from "./entry.ts";
 import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier } from "./resource.ts";
 import { codedEntityTag, isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
-import { type CacheStatus, formatCacheStatus, upstreamCacheStatus } from "./rfc/reuse.ts";
+import { asksForNoTransform, type CacheStatus, formatCacheStatus, upstreamCacheStatus } from "./rfc/reuse.ts";
 
 /** The form of an answer is twice its coding, and this where the client has it already: 0 is the body as it was received. */
 export const NOT_MODIFIED = 1;
@@ -75,9 +75,10 @@ export class AnswerForms {
   }
 
   /** The form in which a request gets this entry: its coding, and whether the client has it already. */
-  formFor(headers: IncomingHttpHeaders, clock: Clock): number {
+  formFor(headers: IncomingHttpHeaders, clock: Clock, { honorClient }: Pick<CachePolicy, "honorClient">): number {
     const accepted = headers["accept-encoding"];
-    const form = accepted === undefined || !this.compressible ? IDENTITY : 2 * this.codingFor(accepted);
+    const isPlain = accepted === undefined || !this.compressible || (honorClient && asksForNoTransform(headers));
+    const form = isPlain ? IDENTITY : 2 * this.codingFor(accepted);
     if (!isConditional(headers) || this.entry.status !== 200) return form;
     return isNotModified(headers, (this.heads[form] ?? this.head(form, [])).validators, clock.wallNow())
       ? form + NOT_MODIFIED

@@ -35,7 +35,7 @@ export class Responder {
   /** A fresh hit in memory. */
   hit({ key, policy }: Resource, headers: IncomingHttpHeaders, cached: CachedEntry, now: Instant): CacheAnswer {
     this.observer.lookup(key, "memory", "hit");
-    return cached.forms.hit(cached.forms.formFor(headers, this.clock), now, policy);
+    return cached.forms.hit(cached.forms.formFor(headers, this.clock, policy), now, policy);
   }
 
   /** A fresh hit in the shared tier. */
@@ -66,7 +66,7 @@ export class Responder {
   ): CacheAnswer {
     if (upstreamStatus === undefined) return this.sharedHit(resource, headers, cached);
     const shown = collapsed ? cached : own;
-    const isNotModified = (shown.forms.formFor(headers, this.clock) & NOT_MODIFIED) !== 0;
+    const isNotModified = (shown.forms.formFor(headers, this.clock, resource.policy) & NOT_MODIFIED) !== 0;
     const status = isNotModified ? 304 : shown.entry.status;
     return this.respond(resource, headers, shown, {
       outcome: outcomeOf(upstreamStatus, reason),
@@ -89,7 +89,7 @@ export class Responder {
     handling: Handling,
   ): CacheAnswer {
     this.observer.lookup(key, handling.tier, handling.outcome);
-    return cached.forms.answer(cached.forms.formFor(headers, this.clock), this.clock.now(), policy, handling);
+    return cached.forms.answer(cached.forms.formFor(headers, this.clock, policy), this.clock.now(), policy, handling);
   }
 }
 

@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import type { CacheAnswer } from "../../src/cache/resource.ts";
+import type { CacheAnswer, CachePolicy } from "../../src/cache/resource.ts";
 import { CacheFixture, field, type Scripted } from "../support/cache-fixture.ts";
 import { MINUTE } from "../support/cache-policy.ts";
 
@@ -9,9 +9,13 @@ const accepting = (codings: string) => ({ headers: { "accept-encoding": codings 
 const GZIP = accepting("gzip, deflate");
 
 /** The cache with an answer that clients want in these codings. */
-async function filled(answer: Scripted = {}, wanted: readonly { headers: Record<string, string> }[] = [GZIP]) {
+async function filled(
+  answer: Scripted = {},
+  wanted: readonly { headers: Record<string, string> }[] = [GZIP],
+  policy: Partial<CachePolicy> = {},
+) {
   const fixture = new CacheFixture({
-    policy: { ttl: MINUTE },
+    policy: { ttl: MINUTE, ...policy },
     script: () => ({ body: BODY, fields: ["etag", '"x"', "content-type", "application/json"], ...answer }),
   });
   for (const each of wanted) {
@@ -134,6 +138,16 @@ describe("a gzip variant", () => {
   ])("is not made of %s", async ([, answer]) => {
     const coded = await (await filled(answer)).get(GZIP);
     expect(field(coded, "content-encoding")).not.toBe("gzip");
+  });
+
+  test("is not for those whose no-transform counts, and not made because of them", async () => {
+    const asked = { headers: { ...GZIP.headers, "cache-control": "max-age=60, No-Transform" } };
+    const encodingFor = async (honorClient: boolean, wanted: readonly { headers: Record<string, string> }[]) =>
+      field(await (await filled({}, wanted, { honorClient })).get(asked), "content-encoding");
+    expect(await encodingFor(true, [GZIP])).toBeUndefined();
+    expect(await encodingFor(false, [GZIP])).toBe("gzip");
+    const fixture = await filled({}, [asked], { honorClient: true });
+    expect(field(await fixture.get(GZIP), "content-encoding")).toBeUndefined();
   });
 
   test("drops fields that are digests of the identity bytes", async () => {

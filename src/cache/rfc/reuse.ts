@@ -133,6 +133,12 @@ export function requestDirectives(headers: IncomingHttpHeaders): RequestDirectiv
   };
 }
 
+/** Whether a request wants the bytes as they are (RFC 9111 §5.2.1.6). */
+export function asksForNoTransform(headers: IncomingHttpHeaders): boolean {
+  const value = headers["cache-control"];
+  return value !== undefined && parseDirectives([value]).has("no-transform");
+}
+
 /** The same without what makes the upstream be asked though something usable is stored. */
 export function withoutInsistence(asked: RequestDirectives): RequestDirectives {
   return asked === NOTHING_ASKED ? asked : { ...asked, noCache: false, maxAge: undefined, minFresh: undefined };
