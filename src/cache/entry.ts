@@ -6,7 +6,7 @@ import type { SkipReason } from "./observer.ts";
 import type { CachePolicy, Fetched } from "./resource.ts";
 import { governingDirectives, type ResponseDirectives } from "./rfc/cache-control.ts";
 import { conditionalFields, makeEntityTag } from "./rfc/conditional.ts";
-import { dateValue, formatHttpDate, judgeFreshness } from "./rfc/freshness.ts";
+import { dateValue, formatHttpDate, judgeFreshness, madeAt } from "./rfc/freshness.ts";
 import { isAuthorized, selectingNames, variantOf, varyNames } from "./rfc/request-fields.ts";
 import { isExclusive, isFailure, whyNotStorable } from "./rfc/reuse.ts";
 
@@ -63,6 +63,7 @@ export function judgeResponse(input: ReceivedResponse): JudgedResponse {
     vary: selecting,
     variant: variantOf(selecting, headers),
     receivedAt: fetched.receivedAt,
+    madeAt: madeAt(fetched.fields, fetched),
     ...freshness,
   };
   const authorized = isAuthorized(policy, headers);

@@ -9,7 +9,6 @@ import { deriveResponse, type JudgedResponse, judgeResponse } from "./entry.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Fetched, FetchRequest, FillSource, Resource } from "./resource.ts";
 import { conditionalFields, confirms, freshen } from "./rfc/conditional.ts";
-import { madeAt } from "./rfc/freshness.ts";
 import { selectingNames, variantOf } from "./rfc/request-fields.ts";
 import { isFailure } from "./rfc/reuse.ts";
 import type { Tiers } from "./stores/tiers.ts";
@@ -169,11 +168,10 @@ export class Fetcher {
       maxLifetime,
     });
     if (skipped !== undefined || entry.vary.length > 0) return false;
-    const derivedAt = madeAt(entryOf.fields, entryOf);
-    const isNewer = (stored: CachedEntry) => stored.entry.epoch === epoch && stored.entry.receivedAt > derivedAt;
+    const isNewer = (stored: CachedEntry) => stored.entry.epoch === epoch && stored.entry.receivedAt > entry.madeAt;
     if (this.tiers.memory.variants(key)?.some(isNewer) === true) return true;
     const cached = this.tiers.storeHere(key, entry);
-    if (cached !== undefined && this.tiers.hasShared) cached.derivedAt = derivedAt;
+    if (cached !== undefined && this.tiers.hasShared) cached.derivedAt = entry.madeAt;
     return cached !== undefined;
   }
 

@@ -116,7 +116,7 @@ export class MetadataResource implements Resource {
 
   /** A page that another replica fetched, and learned from, has its instruments here as well. */
   unpack(entry: Entry, page: ListedPage): void {
-    this.fill(page, 0, { entry, fetched: { ...entry, requestedAt: entry.bornAt } });
+    this.fill(page, 0, { entry, fetched: { ...entry, requestedAt: entry.madeAt } });
   }
 
   /**
@@ -140,7 +140,7 @@ export class MetadataResource implements Resource {
   private fillListed({ source, entry, page, at }: ListedInstrument): boolean {
     // It was purged while it was looked for.
     if (!this.isCurrent(source.key, entry)) return false;
-    return this.fillOne(page, at, { ...entry, requestedAt: entry.bornAt }, entry.freshUntil);
+    return this.fillOne(page, at, { ...entry, requestedAt: entry.madeAt }, entry.freshUntil);
   }
 
   private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {

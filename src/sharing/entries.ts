@@ -33,6 +33,8 @@ export interface Entry {
   readonly receivedAt: Instant;
   /** The instant at which the response was new at its origin: receipt minus corrected initial age (RFC 9111 §4.2.3). */
   readonly bornAt: Instant;
+  /** The earliest instant at which it can have been made, whatever its `Date` says: when it was asked for minus its `Age`. */
+  readonly madeAt: Instant;
   /** Fresh before this instant. */
   readonly freshUntil: Instant;
   /** May be served while one refresh runs (RFC 5861 §3) before this instant; equal to freshUntil where not allowed. */

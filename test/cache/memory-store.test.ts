@@ -17,6 +17,7 @@ function entry(changes: Partial<Entry> = {}): Entry {
     variant: "",
     receivedAt: 0,
     bornAt: 0,
+    madeAt: 0,
     freshUntil: 1,
     revalidateUntil: 1,
     usableUntil: 1,

@@ -21,6 +21,7 @@ const ENTRY: Entry = {
   variant: "",
   receivedAt: 0,
   bornAt: -10 * SECOND,
+  madeAt: -10 * SECOND,
   freshUntil: 100 * SECOND,
   revalidateUntil: 130 * SECOND,
   usableUntil: 200 * SECOND,

@@ -247,7 +247,7 @@ test("replicas share an extra path through Redis, and a purge of one is a purge 
   const keys = { redis: { url: redis.url } };
   const [one, two] = [await gatewayOf([amulet], keys), await gatewayOf([amulet], keys)];
   await ask(one);
-  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length > 0);
+  await until(async () => (await redis.client.keys("rg:{*}:6:*")).length > 0);
   expect((await ask(two)).field("cache-status")).toContain("detail=shared");
   expect(amulet.asked).toHaveLength(1);
   await purge(two, { upstream: "amulet" });

@@ -55,7 +55,7 @@ function purge({ operations }: GatewayUnderTest): Promise<Response> {
 async function warm(redis: RedisServer, sample: Registry): Promise<GatewayUnderTest> {
   const gateway = await gatewayOn(redis, sample, sample.admin);
   expect(await cacheStatus(gateway)).toContain("fwd=uri-miss");
-  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length > 0);
+  await until(async () => (await redis.client.keys("rg:{*}:6:*")).length > 0);
   return gateway;
 }
 
@@ -131,9 +131,9 @@ test("an old instrument in Redis does not hide the newer one on a page there", a
   const { instruments } = (await (await fetch(sample.url + PAGE)).json()) as { instruments: { id: string }[] };
   const path = `${PAGE}/${encodeURIComponent(instruments[0]!.id)}`;
   expect((await fetch(first.url + path)).headers.get("cache-status")).toContain("fwd=uri-miss");
-  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length === 1);
+  await until(async () => (await redis.client.keys("rg:{*}:6:*")).length === 1);
   expect(await cacheStatus(first)).toContain("fwd=uri-miss");
-  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length === 2);
+  await until(async () => (await redis.client.keys("rg:{*}:6:*")).length === 2);
   const second = await gatewayOn(redis, sample, sample.admin);
   expect((await fetch(second.url + path)).headers.get("cache-status")).not.toContain("fwd");
   expect(sample.calls.count("instrument")).toBe(1);
@@ -232,7 +232,7 @@ test("a page that was asked for before another replica received an instrument do
   const listed = get(other.url + PAGE);
   await until(() => sample.calls.count("instruments") > asked);
   expect((await get(`${one.url}${PAGE}/A-00000`)).json.name).toBe("newer");
-  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length > 0);
+  await until(async () => (await redis.client.keys("rg:{*}:6:*")).length > 0);
   page.resolve();
   expect((await listed).text).toContain("older");
   for (const tier of ["detail=shared", "hit"]) {

@@ -120,6 +120,7 @@ describe("what is in memory", () => {
         variant: "",
         receivedAt: clock.now(),
         bornAt: clock.now(),
+        madeAt: clock.now(),
         freshUntil: clock.now() + 1_000,
         revalidateUntil: clock.now() + 1_000,
         usableUntil: clock.now() + 1_000,

@@ -2,8 +2,10 @@ import { expect, test } from "vitest";
 import { readWholeListing, ReadingBudget } from "../../src/registry/whole-listing.ts";
 import { Abort, systemClock } from "../../src/clock.ts";
 import { instrumentsOf } from "../support/aggregate-registries.ts";
-import { openRegistryOf } from "../support/registry-metadata.ts";
-import { startRegistry } from "../support/upstream-registries.ts";
+import { localCoordinator } from "../../src/sharing/alone.ts";
+import { RemoteStore } from "../support/cache-fixture.ts";
+import { clientRequest, openRegistryOf } from "../support/registry-metadata.ts";
+import { ADMIN, startRegistry } from "../support/upstream-registries.ts";
 
 /** A registry of one page with this `Cache-Control`, whose listing is read. */
 async function scene(cacheControl: string) {
@@ -62,4 +64,33 @@ test("in cache-only mode a listing is made of pages however stale", async () => 
   upstreams.followActions();
   advance(5_000);
   expect(await read()).toEqual([60, 5_600]);
+});
+
+test("an instrument on a page that another process fetched takes the place of one received before, however slow the registry's clock", async () => {
+  let now = 3_600_000;
+  const clock = { ...systemClock(), now: () => now };
+  const registry = await startRegistry({ clock });
+  const [instrument] = instrumentsOf("A", 1);
+  const text = (supply: string) => JSON.stringify({ ...instrument, totalSupply: supply });
+  registry.script(({ operation }) => {
+    const headers = ["content-type", "application/json", "date", new Date(Date.now() - 3_600_000).toUTCString()];
+    if (operation === "instruments") return { status: 200, headers, body: `{"instruments":[${text("2.0")}]}` };
+    return operation === "instrument" ? { status: 200, headers, body: text("1.0") } : undefined;
+  });
+  const options = { clock, coordinator: localCoordinator(clock), shared: new RemoteStore() };
+  const [one, other] = [openRegistryOf([registry], {}, options), openRegistryOf([registry], {}, options)];
+  const get = ({ metadata }: typeof one) =>
+    metadata.get(
+      ADMIN,
+      { operation: "instrument", id: instrument!.id },
+      { ...clientRequest(), deadline: now + 10_000 },
+    );
+  expect(String((await get(one)).body)).toBe(text("1.0"));
+  now += 1_000;
+  for (const { metadata } of [one, other]) {
+    const request = () => metadata.backgroundRequest(clock, new Abort());
+    await readWholeListing(metadata, { clock, request, share: new ReadingBudget(clock).begin() });
+  }
+  expect(registry.calls.count("instruments")).toBe(1);
+  expect(String((await get(other)).body)).toBe(text("2.0"));
 });

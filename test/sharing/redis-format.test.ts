@@ -16,6 +16,7 @@ const ENTRY: Entry = {
   variant: "variant",
   receivedAt: 1_000,
   bornAt: 900,
+  madeAt: 950,
   freshUntil: 2_000,
   revalidateUntil: 3_000,
   usableUntil: 4_000,
@@ -28,9 +29,9 @@ const ENTRY: Entry = {
  * Releases at one Redis read each other's entries when the number in the key is the same. Whoever changes the layout
  * below gives it another number in `redis/protocol.ts`, and then writes both anew here.
  */
-const NUMBER = 5;
+const NUMBER = 6;
 const LAYOUT =
-  '["DSO::1220","info",200,false,"generation","variant",500,400,1500,2500,3500,false,1000,["cache.ttl","a","b"],' +
+  '["DSO::1220","info",200,false,"generation","variant",500,400,450,1500,2500,3500,false,1000,["cache.ttl","a","b"],' +
   '["accept"],["date","Thu, 10 Sep 2026 06:00:00 GMT","etag","\\"a\\""],"1.a@2"]{}';
 
 test("an entry in Redis is laid out as the number in its key says, for releases that run beside each other", () => {

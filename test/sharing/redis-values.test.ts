@@ -29,7 +29,7 @@ function withHeader(value: Buffer, change: (header: unknown[]) => unknown): Buff
 }
 
 describe("what is in Redis", () => {
-  const entryKey = `rg:{${digestOf(infoKey.partition)}}:5:${digestOf(infoKey.id)}`;
+  const entryKey = `rg:{${digestOf(infoKey.partition)}}:6:${digestOf(infoKey.id)}`;
   const epochsKey = `rg:{${digestOf(infoKey.partition)}}:e`;
   const ALL_EPOCHS = "rg:{*}:e";
 
@@ -71,9 +71,9 @@ describe("what is in Redis", () => {
     ["of a status that is not stored", (value) => withHeader(value, (header) => (header[2] = 99_999))],
     ["of a status that is no number", (value) => withHeader(value, (header) => (header[2] = "x"))],
     ["whose instants are none", (value) => withHeader(value, (header) => (header[8] = null))],
-    ["without fields", (value) => withHeader(value, (header) => (header[15] = null))],
-    ["with half a field", (value) => withHeader(value, (header) => (header[15] = ["etag"]))],
-    ["with a field of two lines", (value) => withHeader(value, (header) => (header[15] = ["x", "a\r\nb: c"]))],
+    ["without fields", (value) => withHeader(value, (header) => (header[16] = null))],
+    ["with half a field", (value) => withHeader(value, (header) => (header[16] = ["etag"]))],
+    ["with a field of two lines", (value) => withHeader(value, (header) => (header[16] = ["x", "a\r\nb: c"]))],
     ["with parts left out", (value) => withHeader(value, (header) => header.pop())],
     ["empty", () => Buffer.alloc(0)],
     ["of an older format", () => Buffer.from('{"status":200,"body":"old"}')],

@@ -208,6 +208,7 @@ function later(entry: Entry, by: Duration): Entry {
     ...entry,
     receivedAt: entry.receivedAt + by,
     bornAt: entry.bornAt + by,
+    madeAt: entry.madeAt + by,
     freshUntil: entry.freshUntil + by,
     revalidateUntil: entry.revalidateUntil + by,
     usableUntil: entry.usableUntil + by,

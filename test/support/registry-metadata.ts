@@ -4,6 +4,7 @@ import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { type MetadataRequest, RegistryMetadata } from "../../src/registry/registry-metadata.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import type { Store } from "../../src/sharing/entries.ts";
 import { ADMIN, type EnvironmentOptions, inTime, openUpstream } from "./upstream-registries.ts";
 
 /** The cached endpoints of a sample registry, over a cache of their own; they end with the test. */
@@ -15,7 +16,7 @@ export function openRegistryMetadata(registry: SampleRegistry, keys: Record<stri
 export function openRegistryOf(
   nodes: readonly SampleRegistry[],
   keys: Record<string, unknown> = {},
-  options: EnvironmentOptions = {},
+  options: EnvironmentOptions & { readonly shared?: Store } = {},
 ) {
   const opened = openUpstream(nodes, { admin: ADMIN, ...keys }, options);
   const { upstream, environment } = opened;
@@ -33,7 +34,7 @@ export function openRegistryOf(
   const memory = new MemoryStore({ maxBytes: 64 * 2 ** 20, maxObject: 4 * 2 ** 20 });
   const metadata = new RegistryMetadata({
     upstream,
-    cache: new HttpCache({ memory, coordinator, clock, random: mulberry32(1), observer }),
+    cache: new HttpCache({ memory, shared: options.shared, coordinator, clock, random: mulberry32(1), observer }),
     coordinator,
     observer: { schemaViolated: nothing, supplySeen: nothing },
     pages: new ListedPages(bodies),

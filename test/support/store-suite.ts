@@ -27,6 +27,7 @@ export function makeEntry(epoch: string, now: number, changes: Partial<Entry> = 
     variant: "",
     receivedAt: now - 100,
     bornAt: now - 5_000,
+    madeAt: now - 200,
     freshUntil: now + 60_000,
     revalidateUntil: now + 90_000,
     usableUntil: now + 660_000,
@@ -75,7 +76,14 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
         const entry = makeEntry(setup.coordinator.epochs.epochOf(infoKey)!, setup.now());
         const found = await put(setup, infoKey, entry);
         expect(withoutInstants(found)).toEqual(withoutInstants(entry));
-        for (const name of ["receivedAt", "bornAt", "freshUntil", "revalidateUntil", "usableUntil"] as const) {
+        for (const name of [
+          "receivedAt",
+          "bornAt",
+          "madeAt",
+          "freshUntil",
+          "revalidateUntil",
+          "usableUntil",
+        ] as const) {
           // Never younger than it was; older by what may have passed on the way.
           expect(found[name]).toBeLessThanOrEqual(entry[name] + 1);
           expect(found[name]).toBeGreaterThan(entry[name] - 500);
@@ -150,6 +158,15 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
 }
 
 function withoutInstants(entry: Entry): object {
-  const { receivedAt: _, bornAt: _b, freshUntil: _f, revalidateUntil: _r, usableUntil: _u, body, ...rest } = entry;
+  const {
+    receivedAt: _,
+    bornAt: _b,
+    madeAt: _m,
+    freshUntil: _f,
+    revalidateUntil: _r,
+    usableUntil: _u,
+    body,
+    ...rest
+  } = entry;
   return { ...rest, body: body.toString() };
 }

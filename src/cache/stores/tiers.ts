@@ -187,7 +187,7 @@ function isAsNew({ entry: stored, derivedAt }: CachedEntry, entry: Entry): boole
   // What was cut out of a page gives way to what was received after the page was asked for, and was there first.
   if (stored.receivedAt >= entry.receivedAt) return derivedAt === undefined || derivedAt >= entry.receivedAt;
   // What came later may have been asked for sooner.
-  if (derivedAt !== undefined && entry.bornAt < stored.receivedAt) return true;
+  if (derivedAt !== undefined && entry.madeAt < stored.receivedAt) return true;
   const isSame = fieldValue(stored.fields, "etag") === fieldValue(entry.fields, "etag");
   return isSame && entry.receivedAt - stored.receivedAt < JITTER;
 }

@@ -33,7 +33,8 @@ const Header = Type.Tuple([
   Type.Boolean(),
   Opaque,
   Opaque,
-  // Received at, born at, fresh until, revalidate until, usable until.
+  // Received at, born at, made at, fresh until, revalidate until, usable until.
+  Past,
   Past,
   Past,
   Milliseconds,
@@ -71,6 +72,7 @@ export function encodeEntry(key: CacheKey, entry: Entry, now: Instant, room = 0)
     entry.variant,
     entry.receivedAt - now,
     entry.bornAt - now,
+    entry.madeAt - now,
     entry.freshUntil - now,
     entry.revalidateUntil - now,
     entry.usableUntil - now,
@@ -99,8 +101,8 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
   const bodyStart = SIZE_LENGTH + bytes.readUInt32BE(0);
   const header = bodyStart <= bytes.length ? parseHeader(bytes.toString("utf8", SIZE_LENGTH, bodyStart)) : undefined;
   if (header === undefined || header[0] !== key.partition || header[1] !== key.id) return undefined;
-  const [, , status, madeEtag, epoch, variant, receivedAt, bornAt, freshUntil, revalidateUntil, ...more] = header;
-  const [usableUntil, staleProhibited, lifetime, origins, vary, fields, softEpoch] = more;
+  const [, , status, madeEtag, epoch, variant, receivedAt, bornAt, madeAt, freshUntil, ...more] = header;
+  const [revalidateUntil, usableUntil, staleProhibited, lifetime, origins, vary, fields, softEpoch] = more;
   return {
     status,
     fields,
@@ -112,6 +114,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
     variant,
     receivedAt: writtenAt + receivedAt,
     bornAt: writtenAt + bornAt,
+    madeAt: writtenAt + madeAt,
     freshUntil: writtenAt + freshUntil,
     revalidateUntil: writtenAt + revalidateUntil,
     usableUntil: writtenAt + usableUntil,
@@ -124,12 +127,13 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
 /** Undefined for what has a checksum but was not written by this format: foreign bytes. */
 function parseHeader(json: string): Header | undefined {
   const header = parseJson(json);
-  return headers.Check(header) && areInOrder(header) && areFields(header[15]) ? header : undefined;
+  return headers.Check(header) && areInOrder(header) && areFields(header[16]) ? header : undefined;
 }
 
 /** No answer is received before it is made, and no window ends before it begins. */
-function areInOrder([, , , , , , receivedAt, bornAt, freshUntil, revalidateUntil, usableUntil]: Header): boolean {
-  return bornAt <= receivedAt && freshUntil <= revalidateUntil && freshUntil <= usableUntil;
+function areInOrder(header: Header): boolean {
+  const [, , , , , , receivedAt, bornAt, madeAt, freshUntil, revalidateUntil, usableUntil] = header;
+  return Math.max(bornAt, madeAt) <= receivedAt && freshUntil <= Math.min(revalidateUntil, usableUntil);
 }
 
 /** Whether clients can be sent these, with what the cache adds (`date`, `etag`) besides the bound of what is received. */

@@ -2,7 +2,7 @@ import { digestOf } from "../../digest.ts";
 import type { LimitKind } from "../limits.ts";
 
 /** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
-const ENTRY_FORMAT = 5;
+const ENTRY_FORMAT = 6;
 
 /** Written into the key of each table but epochs, which are the same for all releases. */
 const TABLE_FORMAT = 2;

@@ -105,7 +105,11 @@ describe("a sealed entry", () => {
     const [replica] = (await sealed(server)) as [Replica];
     const { bornAt, receivedAt } = entryOf(replica);
     // Older than replicas may misjudge the clock of Redis on a busy machine.
-    const entry = entryOf(replica, { bornAt: bornAt - 30_000, receivedAt: receivedAt - 30_000 });
+    const entry = entryOf(replica, {
+      bornAt: bornAt - 30_000,
+      madeAt: bornAt - 30_000,
+      receivedAt: receivedAt - 30_000,
+    });
     await put(replica, infoKey, entry);
     const value = (await server.client.hgetBuffer(entryKey, "v"))!;
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("newer") }));
