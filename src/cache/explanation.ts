@@ -58,7 +58,7 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
   const { key, policy } = resource;
   const now = clock.now();
   const before = new Set(tiers.variants(key));
-  await tiers.lookUpShared(resource.key);
+  await tiers.lookUpShared(resource);
   await resource.derive?.();
   const epoch = epochs.epochOf(key);
   const last = hitForMiss.last(resource);

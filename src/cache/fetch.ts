@@ -239,7 +239,7 @@ export class Fetcher {
 
   /** What another process stored since, if it is fresh. */
   private async storedElsewhere(miss: Miss): Promise<FetchResult | undefined> {
-    await this.tiers.lookUpShared(miss.resource.key);
+    await this.tiers.lookUpShared(miss.resource);
     return this.renewed(miss);
   }
 

@@ -152,7 +152,7 @@ export class HttpCache {
   async stored(resource: Resource): Promise<Entry | undefined> {
     const cached = this.tiers.select(resource, {});
     if (cached !== undefined) return cached.entry;
-    const adopted = await this.tiers.lookUpShared(resource.key);
+    const adopted = await this.tiers.lookUpShared(resource);
     return this.tiers.select(resource, {}, adopted)?.entry;
   }
 
@@ -202,7 +202,7 @@ export class HttpCache {
   private async askShared(search: Search): Promise<void> {
     const { resource, request } = search;
     search.sharedAsked = true;
-    const lookup = this.tiers.lookUpShared(resource.key);
+    const lookup = this.tiers.lookUpShared(resource);
     const isInHurry = request.deadline - this.clock.now() < LOOK_UP_TIME;
     search.adopted = await (isInHurry ? waitFor(lookup, this.clock, request) : lookup);
   }

@@ -91,6 +91,8 @@ export interface Resource {
    * not throw.
    */
   stored?(entry: Entry, fetched: Fetched): void;
+  /** Called when an answer that another process stored was taken over, before any client gets it. Must not throw. */
+  adopted?(entry: Entry): void;
   /**
    * The moment to fill this out of another answer that is stored and has it ({@link HttpCache.fill}), as nothing newer was
    * found. With a purpose that answer is asked for anew where it, too, is about to expire ({@link HttpCache.renew}). Must not

@@ -105,13 +105,27 @@ export class MetadataResource implements Resource {
 
   /** A stored page distinguishes the tokens it issued from invented ones, and holds its instruments one by one. */
   stored(entry: Entry, fetched: Fetched): void {
+    // A large page that was confirmed, and is no longer at hand, takes a while: its tokens were issued when it was received.
+    this.readPage(entry, fetched.body, (page) => this.learn(page, entry, fetched));
+  }
+
+  /** That a page of another replica changed may not have been heard: what is stored here of those after it has to go. */
+  adopted(entry: Entry): void {
+    const { epochs } = this.registry.coordinator;
+    this.readPage(entry, entry.body, (page) => {
+      if (epochs.epochOf(this.key) === entry.epoch) this.issueNext(page, entry, "unless known");
+    });
+  }
+
+  private readPage(entry: Entry, body: Buffer, take: (page: ListedPage) => void): void {
     if (!this.isPage || entry.status !== 200) return;
     const { pages, upstream } = this.registry;
-    const page = pages.read(fetched.body, upstream.name);
-    if (page instanceof Promise) {
-      // A large page that was confirmed, and is no longer at hand: its tokens were issued when it was received.
-      page.then((read) => this.learn(read, entry, fetched)).catch(() => undefined);
-    } else this.learn(page, entry, fetched);
+    const page = pages.read(body, upstream.name);
+    const taken = (read: ListedPage | string) => {
+      if (typeof read !== "string") take(read);
+    };
+    if (page instanceof Promise) page.then(taken).catch(() => undefined);
+    else taken(page);
   }
 
   /** A page that another replica fetched, and learned from, has its instruments here as well. */
@@ -143,18 +157,30 @@ export class MetadataResource implements Resource {
     return this.fillOne(page, at, { ...entry, requestedAt: entry.madeAt }, entry.freshUntil);
   }
 
-  private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {
+  private learn(page: ListedPage, entry: Entry, fetched: Fetched): void {
     // What was purged since teaches nothing.
-    if (typeof page === "string" || !this.isCurrent(this.key, entry)) return;
-    const { pages, coordinator, chains } = this.registry;
+    if (!this.isCurrent(this.key, entry)) return;
+    const { pages, chains } = this.registry;
     // What is stored may be a copy of what was received: it is what comes again when it is confirmed.
     if (entry.body !== page.body) pages.keep(page.over(entry.body));
-    if (page.nextPageToken !== undefined) {
-      const chain = chainOf(this.address, encodeURIComponent(page.nextPageToken));
-      coordinator.chains.issueChain(this.admin, chain, chainDigest(page, entry.epoch));
-      chains.follow(this.chain(), chain);
-    }
+    const next = this.issueNext(page, entry, "anew");
+    if (next !== undefined) chains.follow(this.chain(), next);
     this.fill(page, 0, { entry, fetched });
+  }
+
+  /**
+   * Issues the token of the page after this one, and returns its chain; undefined after the last.
+   *
+   * @param how `anew`: also where it was issued under the same digest here, so that it is not forgotten
+   */
+  private issueNext(page: ListedPage, { epoch }: Entry, how: "anew" | "unless known"): string | undefined {
+    const { coordinator, chains } = this.registry;
+    const next = this.chainAfter(page);
+    if (next === undefined) return undefined;
+    const digest = chainDigest(page, epoch);
+    const isNew = chains.isNewlyIssued(next, digest);
+    if (isNew || how === "anew") coordinator.chains.issueChain(this.admin, next, digest);
+    return next;
   }
 
   /** Stores the instruments of a page one by one, from `begin` on: a part now, the rest when other work was done. */
@@ -190,10 +216,8 @@ export class MetadataResource implements Resource {
     if (!this.isPage || status !== 200 || content === undefined) return undefined;
     const page = this.registry.pages.take(body, content.page);
     if (typeof page === "string") return "page";
-    const { nextPageToken } = page;
-    if (nextPageToken === undefined || this.address.pageToken === undefined) return undefined;
-    const next = chainOf(this.address, encodeURIComponent(nextPageToken));
-    return next === this.chain() ? "repeated-token" : undefined;
+    const next = this.chainAfter(page);
+    return next !== undefined && next === this.chain() ? "repeated-token" : undefined;
   }
 
   /** What goes with this answer when it turns out to be another's: of a page, what was cut out of it as well. */
@@ -207,6 +231,10 @@ export class MetadataResource implements Resource {
 
   private priorityOf({ purpose }: FetchRequest): Priority {
     return this.requester === "background" ? "background" : purpose;
+  }
+
+  private chainAfter({ nextPageToken: token }: ListedPage): string | undefined {
+    return token === undefined ? undefined : chainOf(this.address, encodeURIComponent(token));
   }
 
   private chain(): string | undefined {

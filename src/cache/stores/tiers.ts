@@ -98,13 +98,14 @@ export class Tiers {
   }
 
   /** Looks in the shared tier and takes what is there into memory. Never rejects. */
-  lookUpShared(key: CacheKey): Promise<readonly CachedEntry[]> {
+  lookUpShared(resource: Resource): Promise<readonly CachedEntry[]> {
     if (this.shared === undefined) return Promise.resolve([]);
+    const { key } = resource;
     const running = this.lookups.get(key.name)?.found;
     if (running !== undefined) return running;
     const lookUp: LookUp = { found: undefined };
     this.lookups.set(key.name, lookUp);
-    lookUp.found = this.adopt(key, this.shared, lookUp);
+    lookUp.found = this.adopt(resource, this.shared, lookUp);
     return lookUp.found;
   }
 
@@ -151,7 +152,8 @@ export class Tiers {
     await Promise.all([...lookUps, this.compressor.settled()]);
   }
 
-  private async adopt(key: CacheKey, shared: Store, lookUp: LookUp): Promise<readonly CachedEntry[]> {
+  private async adopt(resource: Resource, shared: Store, lookUp: LookUp): Promise<readonly CachedEntry[]> {
+    const { key } = resource;
     const derived = this.memory.variants(key)?.filter(({ derivedAt }) => derivedAt !== undefined) ?? [];
     let entries: readonly Entry[] | undefined;
     try {
@@ -167,7 +169,9 @@ export class Tiers {
       if (entry.epoch !== epoch || this.isKnown(key, entry)) continue;
       // Compressed when it is hit here: what is read from the shared tier but once is not worth it.
       const cached = this.memory.put(key, entry);
-      if (cached !== undefined) adopted.push(cached);
+      if (cached === undefined) continue;
+      adopted.push(cached);
+      resource.adopted?.(cached.entry);
     }
     for (const cached of derived) cached.derivedAt = undefined;
     return adopted;

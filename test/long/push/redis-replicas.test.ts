@@ -1,4 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { instrumentsOf } from "../../support/aggregate-registries.ts";
+import { clientRequest, openRegistryOf } from "../../support/registry-metadata.ts";
+import { ADMIN, startRegistry } from "../../support/upstream-registries.ts";
 import { cacheKey } from "../../../src/sharing/entries.ts";
 import type { PurgeReach } from "../../../src/sharing/ports.ts";
 import { measureLoopTime } from "../../support/loop-time.ts";
@@ -244,5 +247,50 @@ describe("purges", () => {
     a.coordinator.chains.issueChain(info.partition, chain, "two");
     await until(() => b.coordinator.epochs.epochOf(page) === a.coordinator.epochs.epochOf(page));
     expect(b.coordinator.epochs.epochOf(page)).toMatch(/two$/);
+  });
+});
+
+describe("a page that changed while messages are lost", () => {
+  /** Two replicas before a registry of two pages, whose second one would be fresh for long; `post` brings the messages of b. */
+  async function listingAtReplicas(post: Post) {
+    const server = await redisServer();
+    const [a, b] = [await replicaOn(server), await replicaOn(server, { post })];
+    const registry = await startRegistry();
+    let [list, maxAge] = ["old", 1];
+    const pages = (isFirst: boolean) => ({
+      instruments: [{ ...instrumentsOf("A", 1)[0], id: `${list} ${isFirst ? 1 : 2}` }],
+      ...(isFirst && { nextPageToken: "t" }),
+    });
+    registry.script(({ operation, url }) => {
+      if (operation !== "instruments") return undefined;
+      const isFirst = !url.includes("pageToken");
+      const age = `max-age=${isFirst ? maxAge : 600}`;
+      const headers = ["content-type", "application/json", "cache-control", age];
+      return { status: 200, headers, body: JSON.stringify(pages(isFirst)) };
+    });
+    const idAt = ({ coordinator, store }: Replica) => {
+      const { metadata } = openRegistryOf([registry], {}, { clock, coordinator, shared: store });
+      return async (pageToken?: string) => {
+        const request = { ...clientRequest(), deadline: clock.now() + 10_000 };
+        const { body } = await metadata.get(ADMIN, { operation: "instruments", pageToken }, request);
+        return (JSON.parse(body!.toString()) as { instruments: { id: string }[] }).instruments[0]!.id;
+      };
+    };
+    const change = () => {
+      [list, maxAge] = ["new", 600];
+    };
+    return { server, change, idAtA: idAt(a), idAtB: idAt(b) };
+  }
+
+  const losingChains: Post = ({ kind }, deliver) => {
+    if (kind !== "chain") deliver();
+  };
+
+  test("never has an old page behind it where it is taken from Redis", async () => {
+    const { change, idAtA, idAtB } = await listingAtReplicas(losingChains);
+    for (const idAt of [idAtA, idAtB]) expect([await idAt(), await idAt("t")]).toEqual(["old 1", "old 2"]);
+    change();
+    for (const idAt of [idAtA, idAtB]) await until(async () => (await idAt()) === "new 1");
+    expect(await idAtB("t")).toBe("new 2");
   });
 });
