@@ -61,6 +61,12 @@ interface Share {
   prefix: string | undefined;
 }
 
+/** What is known of a token: what stands for the pages before it, and after how many doubts it was learned. */
+interface Issued {
+  readonly digest: string;
+  readonly turn: number;
+}
+
 /** No epoch has a count beyond this. */
 const MAX_COUNT = 2 ** 52;
 
@@ -116,24 +122,42 @@ export class Epochs {
   private untouched: Share = newShare(this.initial);
   private readonly shares = new Map<string, Share>();
   // A size of one each, not `max`, which takes the memory of all at the start: milliseconds and a megabyte.
-  private readonly chains = new LRUCache<string, string>({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 });
+  private readonly chains = new LRUCache<string, Issued>({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 });
+  private chainTurn = 0;
 
   /** See {@link EpochsPort.epochOf}. */
   epochOf({ partition, scopes, chain }: Dependencies): string | undefined {
     const epoch = this.scopesEpoch(partition, scopes);
     if (chain === undefined) return epoch;
-    const digest = this.chains.get(chainName(partition, chain));
+    const digest = this.chainDigest(partition, chain);
     return digest === undefined ? undefined : `${epoch}#${digest}`;
   }
 
   /** See {@link ChainsPort.issueChain}. */
   issueChain(partition: string, chain: string, digest: string): void {
-    this.chains.set(chainName(partition, chain), digest);
+    this.chains.set(chainName(partition, chain), { digest, turn: this.chainTurn });
   }
 
-  /** The digest of an issued token. */
+  /** The digest of an issued token; undefined as well where it is doubted. */
   chainDigest(partition: string, chain: string): string | undefined {
-    return this.chains.get(chainName(partition, chain));
+    const issued = this.chains.get(chainName(partition, chain));
+    if (issued === undefined) return undefined;
+    return issued.turn < this.chainTurn && this.canAsk(partition) ? undefined : issued.digest;
+  }
+
+  /** The same, doubted or not. */
+  lastChainDigest(partition: string, chain: string): string | undefined {
+    return this.chains.get(chainName(partition, chain))?.digest;
+  }
+
+  /** Doubts the digests of all tokens issued until now, where others can be asked for them. */
+  doubtChains(): void {
+    this.chainTurn += 1;
+  }
+
+  /** Whether others can be asked now what they know of a partition. */
+  protected canAsk(_partition: string): boolean {
+    return false;
   }
 
   private scopesEpoch(partition: string, scopes: readonly string[]): string {

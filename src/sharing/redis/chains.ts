@@ -32,18 +32,20 @@ export class SharedChains implements ChainsPort {
 
   /**
    * Takes over the digest that came with an entry; `sent` is the one known here when it was asked for. What was issued
-   * here in the meantime, or could not be written, is the newer one.
+   * here in the meantime, or could not be written, is the newer one; what Redis does not have goes there, doubted or not.
    */
   observe(view: PartitionView, chain: string, answer: { sent: string | undefined; found: string | undefined }): void {
     const partition = view.partition!;
-    const ours = this.epochs.chainDigest(partition, chain);
-    if (answer.found === ours) return;
-    if (ours !== answer.sent) return;
-    if (ours !== undefined && (answer.found === undefined || this.unwritten.has(chainName(partition, chain)))) {
-      void this.write(partition, chain, ours);
-    } else if (answer.found !== undefined) {
-      this.epochs.issueChain(partition, chain, answer.found);
-    }
+    if (this.epochs.chainDigest(partition, chain) !== answer.sent) return;
+    const ours = this.epochs.lastChainDigest(partition, chain);
+    const isUnwritten = answer.found === undefined || this.unwritten.has(chainName(partition, chain));
+    if (ours !== undefined && ours !== answer.found && isUnwritten) this.issueChain(partition, chain, ours);
+    else if (answer.found !== undefined) this.epochs.issueChain(partition, chain, answer.found);
+  }
+
+  /** Messages may not have come: of each token counts what Redis has, once it is looked for. */
+  missed(): void {
+    this.epochs.doubtChains();
   }
 
   received(message: Extract<Message, { kind: "chain" }>): void {

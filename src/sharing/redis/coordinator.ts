@@ -101,7 +101,10 @@ export class RedisCoordinator implements Coordinator {
         this.audit.connected();
       },
       disconnected: () => this.epochs.connectionChanged(),
-      missed: () => this.announcements.received(undefined),
+      missed: () => {
+        this.chains.missed();
+        this.announcements.received(undefined);
+      },
       received: (message) => this.received(message),
     });
   }

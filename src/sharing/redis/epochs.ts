@@ -221,6 +221,10 @@ export class SharedEpochs extends Epochs implements EpochsPort {
     this.usability.close();
   }
 
+  protected override canAsk(partition: string): boolean {
+    return this.readable(partition) !== undefined;
+  }
+
   /** The view of a partition, which is kept up to date from now on. */
   view(partition: string | undefined): PartitionView {
     return this.views.of(partition);

@@ -293,4 +293,42 @@ describe("a page that changed while messages are lost", () => {
     for (const idAt of [idAtA, idAtB]) await until(async () => (await idAt()) === "new 1");
     expect(await idAtB("t")).toBe("new 2");
   });
+
+  test("has no old page behind it at a replica that uses that one alone, once it hears messages again", async () => {
+    const { server, change, idAtA, idAtB } = await listingAtReplicas(losingChains);
+    expect([await idAtA(), await idAtA("t"), await idAtB("t")]).toEqual(["old 1", "old 2", "old 2"]);
+    change();
+    await until(async () => (await idAtA()) === "new 1");
+    await until(async () => (await idAtA("t")) === "new 2");
+    await server.client.call("CLIENT", "KILL", "TYPE", "pubsub");
+    await until(async () => (await idAtB("t")) === "new 2");
+  });
+});
+
+test("what is known of issued pages stays where messages were missed and Redis forgot them, or is away", async () => {
+  const { server, replicas } = await replicasOfOne(1);
+  await meet(replicas);
+  const [{ coordinator, store }] = replicas as [Replica];
+  const page = cacheKey({ ...info, chain: "25:token", id: "page" });
+  const isDoubted = () => coordinator.epochs.epochOf(page) === undefined;
+  const missed = async () => {
+    await server.client.call("CLIENT", "KILL", "TYPE", "pubsub");
+    await until(isDoubted);
+  };
+  coordinator.chains.issueChain(info.partition, page.chain, "one");
+  await until(async () => (await server.client.keys("*:c:*")).length === 1);
+  await missed();
+  await store.get(page);
+  await until(() => !isDoubted());
+  await missed();
+  await server.client.del(await server.client.keys("*:c:*"));
+  await until(async () => {
+    await store.get(page);
+    return !isDoubted();
+  });
+  await until(async () => (await server.client.keys("*:c:*")).length === 1);
+  await missed();
+  await server.kill();
+  await until(() => !isDoubted());
+  expect(coordinator.epochs.epochOf(page)).toMatch(/one$/);
 });
