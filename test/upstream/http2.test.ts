@@ -11,6 +11,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { impostorAt } from "../../src/upstream/parts.ts";
+import type { Upstreams } from "../../src/upstream/upstreams.ts";
 import {
   acceptCall,
   ADMIN,
@@ -350,15 +352,27 @@ test("an answer that is passed through comes as fast as it is read, over HTTP/2 
   expect((await buffer(body)).length).toBe(size);
 });
 
-test("a client that goes away ends its stream and no other's", async () => {
+/** What lets a connection take no more requests, and end with the calls that run on it. */
+const ENDINGS: [string, (node: Http2Node, upstreams: Upstreams) => void][] = [
+  ["", () => undefined],
+  [", where the node lets the connection end", ({ sessions }) => sessions.forEach((session) => session.close())],
+  [", where the gateway lets it end", ({ url }, upstreams) => upstreams.receive(impostorAt(url))],
+];
+
+test.each(ENDINGS)("a client that goes away ends its stream and no other's%s", async (_where, end) => {
   const over = Promise.withResolvers<void>();
-  const { node, call, upstream } = await openHttp2((stream, path, session) => {
-    if (path !== pathOf("gone")) void over.promise.then(() => own(stream, path, session));
-  });
+  const { node, call, upstream, upstreams } = await openHttp2(
+    (stream, path, session) => {
+      if (path !== pathOf("gone")) void over.promise.then(() => own(stream, path, session));
+    },
+    { retry: { attempts: 1 } },
+  );
   const abort = new AbortController();
   const gone = upstream.call(acceptCall({ path: pathOf("gone"), signal: abort.signal }));
   const stays = call("stays");
   await expect.poll(() => node.asked.length).toBe(2);
+  end(node, upstreams);
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
   abort.abort();
   await expect(gone).rejects.toMatchObject({ status: 499 });
   over.resolve();

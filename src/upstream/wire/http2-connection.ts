@@ -130,7 +130,8 @@ export class Http2Connection extends Connection {
 
   /** An answer was given up before it began: the connection gets no request before the node shows that it is there. */
   private doubt(): void {
-    if (this.cancelPing !== undefined || this.session.destroyed) return;
+    // One that is being closed gets none anyway, and Node sends no PING on it.
+    if (!this.isOpen || this.cancelPing !== undefined) return;
     this.cancelPing = this.clock.after(this.target.connectTimeout, () => this.destroy());
     const onPing = (error: Error | null): void => {
       this.cancelPing?.();
