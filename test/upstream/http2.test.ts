@@ -379,3 +379,23 @@ test.each(ENDINGS)("a client that goes away ends its stream and no other's%s", a
   expect(askedOf((await stays).body)).toBe(pathOf("stays"));
   expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
 });
+
+test("calls that are given up cost no proof, and no connection each", async () => {
+  const { node, call, upstream } = await openHttp2(
+    (stream, path, session) => {
+      if (!path.includes("hangs")) own(stream, path, session);
+    },
+    { retry: { attempts: 1 } },
+  );
+  const [infos, { length: connections }] = [node.infos, node.sessions];
+  for (let i = 0; i < 10; i++) {
+    const abort = new AbortController();
+    const hangs = upstream.call(acceptCall({ path: pathOf(`hangs-${i}`), signal: abort.signal }));
+    await expect.poll(() => node.asked.length).toBe(i + 1);
+    abort.abort();
+    await expect(hangs).rejects.toMatchObject({ status: 499 });
+  }
+  expect((await call("next")).status).toBe(200);
+  expect(node.infos).toBe(infos);
+  expect(node.sessions.length).toBeLessThanOrEqual(connections + 2);
+});

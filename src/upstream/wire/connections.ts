@@ -14,6 +14,9 @@ const CONNECTION_TTL: Duration = 60_000;
 /** How often a connection that closed before its request could be sent is replaced by another new one. */
 const MOST_ROUNDS = 3;
 
+/** An idle HTTP/2 connection whose node is to show that it is there is closed where there are so many others. */
+const MOST_DOUBTED = 4;
+
 /**
  * What a request wants of its connection. A POST goes over none that is in doubt; `unused`: one on which nothing was asked,
  * but which registry it is.
@@ -44,7 +47,10 @@ export class Connections {
   private readonly clock: Clock;
   private readonly proving: Proving | undefined;
   private readonly proofs: ConnectionProofs;
-  /** Those that have room, the one that was idle longest first: what it brings late has come by then, and is seen. */
+  /**
+   * Those that have room, or over HTTP/2 may have it again, the one that was idle longest first: what it brings late has come
+   * by then, and is seen.
+   */
   private readonly free: Connection[] = [];
   private readonly busy = new Set<Connection>();
   /** Too old to be used, and open until another one is. */
@@ -320,12 +326,15 @@ export class Connections {
   }
 
   private keep(connection: Connection): void {
-    const isWanted = connection.isProved && !this.isClosed && (connection.protocol === "h2" || !this.isDistrusted);
+    const { protocol, isProved, inFlight, room } = connection;
     if (!connection.isOpen) return;
-    if (!isWanted || (connection.inFlight === 0 && connection.room === 0)) return connection.close();
     const at = this.free.indexOf(connection);
     if (at !== -1) this.free.splice(at, 1);
-    if (connection.room > 0) this.free.push(connection);
+    const isWanted = isProved && !this.isClosed && (protocol === "h2" || !this.isDistrusted);
+    // Over HTTP/2 it has room again once its node shows that it is there, and vouches for others until then.
+    const isSpent = room === 0 && inFlight === 0 && (protocol === "http/1.1" || this.free.length >= MOST_DOUBTED);
+    if (!isWanted || isSpent) return connection.close();
+    if (room > 0 || protocol === "h2") this.free.push(connection);
   }
 
   private readonly onClose = (connection: Connection): void => {
