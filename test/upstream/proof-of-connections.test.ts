@@ -325,6 +325,17 @@ test("an info that fails after an idle time is the answer of the request, and th
   expect((await upstream.call(acceptCall())).status).toBe(200);
 });
 
+test("connections that waited for a proof that fails are closed", async () => {
+  const { registry, upstream } = await openProved({ admin: ADMIN, retry: { attempts: 1 } });
+  await dropConnections(registry);
+  await registry.faults.set({ kind: "status", status: 500, operations: ["info"] });
+  const accepted = registry.connections.accepted;
+  const calls = await Promise.allSettled(Array.from({ length: 16 }, () => upstream.call(acceptCall())));
+  expect(calls.every(({ status }) => status === "rejected")).toBe(true);
+  expect(registry.connections.accepted - accepted).toBeGreaterThanOrEqual(16);
+  await expect.poll(() => registry.connections.open).toBe(0);
+});
+
 test("a request that ends while its connection is proved leaves the proof to the others", async () => {
   const { registry, upstream } = await openProved({ admin: ADMIN });
   await dropConnections(registry);

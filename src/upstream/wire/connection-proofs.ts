@@ -56,20 +56,29 @@ export class ConnectionProofs {
     return this.running.get(peer);
   }
 
-  /** Lets `connection` carry calls where others vouch for it: open ones, or the one that carries a proof now. */
+  /**
+   * Lets `connection` carry calls where others vouch for it: open ones, or the one that carries a proof now. Where that proof
+   * fails, closes it and rejects as `prove`.
+   */
   async vouchFor(connection: Connection): Promise<void> {
     const voucher = this.findVoucher(connection);
     if (voucher !== undefined) return this.admit(connection, voucher.provedAt);
     const { revocations } = this;
     const running = this.runningFor(connection);
     if (running === undefined) return;
-    await running;
+    try {
+      await running;
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
     if (revocations === this.revocations) this.admit(connection, this.clock.now());
   }
 
   /**
    * Has the node prove itself over `connection`, for all calls that wait for the same address and certificate. Another
-   * connection is opened meanwhile and kept, for the node may close this one with its answer. Rejects as `prove`.
+   * connection is opened meanwhile and kept, for the node may close this one with its answer. Where the proof fails, closes
+   * it and rejects as `prove`.
    */
   ask(connection: Connection, prove: Prove): Promise<void> {
     const { revocations } = this;
