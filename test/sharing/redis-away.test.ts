@@ -140,6 +140,24 @@ describe.concurrent("Redis that refuses", () => {
     expect(replica.events.states).toEqual(["up"]);
   });
 
+  // A subscription that was refused was tried again with the next connection alone, and there came none.
+  test("messages, as its ACL forbids them: they are heard once it allows them", async () => {
+    const server = await redisServer();
+    await server.client.call("ACL", "SETUSER", "default", "resetchannels");
+    const { coordinator } = await replicaOn(server, { isReady: false });
+    const heard: (string | undefined)[] = [];
+    coordinator.announcements.onAnnounced((event) => heard.push(event));
+    const refused = /^cmdstat_subscribe:.*rejected_calls=[1-9]/m;
+    await until(async () => refused.test(await server.client.info("commandstats")));
+    await server.client.call("ACL", "SETUSER", "default", "&rg:*");
+    // What was said meanwhile may have been missed.
+    await until(() => heard.includes(undefined));
+    await until(() => coordinator.status().lastError === undefined);
+    const other = await replicaOn(server);
+    other.coordinator.announcements.announce("news");
+    await until(() => heard.includes("news"));
+  });
+
   test("a replica that starts without it goes on alone and shares once it is there", async () => {
     const server = await redisServer();
     await server.kill();

@@ -79,7 +79,10 @@ export class RedisConnection {
     this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
     this.subscriber.on("ready", () => this.faults.forget());
     this.messages.start(this.subscriber, {
-      missed: () => listener.missed(),
+      missed: () => {
+        this.faults.forget();
+        listener.missed();
+      },
       received: (message) => listener.received(message),
       failed: (error) => this.faults.note(error),
     });

@@ -1,12 +1,15 @@
 import type { Redis } from "ioredis";
 import type { Socket } from "node:net";
-import { type Clock, type Duration, valueWithin } from "../../clock.ts";
+import { type CancelTimer, type Clock, type Duration, valueWithin } from "../../clock.ts";
 import { formatMessage, LONGEST_MESSAGE, type Message, parseMessage } from "./messages.ts";
 import type { RedisObserver } from "./observer.ts";
 import type { Seals } from "./seals.ts";
 
 /** Bytes that may come without a message: the longest one, and what a socket reads at once. */
 const MOST_UNREAD = LONGEST_MESSAGE + 65_536;
+
+/** A subscription that Redis refused is tried again, as its ACL may be another one by then. */
+const AGAIN_AFTER: Duration = 1_000;
 
 export interface SubscriptionOptions {
   readonly channel: string;
@@ -33,6 +36,7 @@ export class Subscription {
   private mayMiss = false;
   /** Bytes that came since the last message. */
   private unread = 0;
+  private cancelRetry: CancelTimer | undefined;
 
   constructor(options: SubscriptionOptions) {
     this.options = options;
@@ -56,14 +60,7 @@ export class Subscription {
       const message = this.read(text);
       if (message !== undefined) listener.received(message);
     });
-    client.on("ready", () => {
-      const subscribed = () => {
-        if (this.mayMiss) listener.missed();
-        this.mayMiss = true;
-        this.subscribed.resolve();
-      };
-      client.subscribe(this.options.channel).then(subscribed, (error: unknown) => listener.failed(error));
-    });
+    client.on("ready", () => this.subscribe(client, listener));
   }
 
   /** Resolves once messages come, at the latest after `timeout`; then `missed` is called when some may have been missed. */
@@ -80,6 +77,24 @@ export class Subscription {
     const sealed = seal === "" ? text : `${text.slice(0, -1)},"${seal}"]`;
     const isTooLong = Buffer.byteLength(sealed) > LONGEST_MESSAGE && "tag" in message && message.kind !== "look";
     return isTooLong ? this.format({ kind: "look", tag: message.tag }) : sealed;
+  }
+
+  private subscribe(client: Redis, listener: SubscriptionListener): void {
+    const { channel, clock } = this.options;
+    this.cancelRetry?.();
+    const subscribed = (): void => {
+      if (this.mayMiss) listener.missed();
+      this.mayMiss = true;
+      this.subscribed.resolve();
+    };
+    const failed = (error: unknown): void => {
+      listener.failed(error);
+      this.mayMiss = true;
+      this.cancelRetry = clock.after(AGAIN_AFTER, () => {
+        if (client.status === "ready") this.subscribe(client, listener);
+      });
+    };
+    client.subscribe(channel).then(subscribed, failed);
   }
 
   private read(text: string): Message | undefined {
