@@ -64,12 +64,14 @@ export class SharedAudit implements AuditPort {
 
   record(id: string, text: string): void {
     if (text.length > LONGEST_RECORD) return;
+    // Last in the map, so that it is still to come when an earlier text of it is being written.
+    this.unwritten.delete(id);
     this.unwritten.set(id, text);
     for (const oldest of this.unwritten.keys()) {
       if (this.unwritten.size <= MOST_UNWRITTEN) break;
       this.unwritten.delete(oldest);
     }
-    this.writeAll();
+    void this.writeAll();
   }
 
   async records({ before, limit }: RecordPage): Promise<FoundRecords | undefined> {
@@ -88,7 +90,7 @@ export class SharedAudit implements AuditPort {
 
   /** There is a connection, new or again. */
   connected(): void {
-    this.writeAll();
+    void this.writeAll();
   }
 
   async close(): Promise<void> {
@@ -96,15 +98,20 @@ export class SharedAudit implements AuditPort {
     this.cancelTimer?.();
   }
 
-  private writeAll(): void {
+  /** Resolves when nothing is left to be written, or Redis did not take it. */
+  private writeAll(): Promise<void> {
     this.cancelTimer?.();
-    this.writing ??= this.writeEach()
-      .catch(() => {
-        this.cancelTimer = this.options.clock.after(AGAIN_AFTER, () => this.writeAll());
-      })
-      .finally(() => {
+    this.writing ??= this.writeEach().then(
+      () => {
         this.writing = undefined;
-      });
+        return this.unwritten.size > 0 ? this.writeAll() : undefined;
+      },
+      () => {
+        this.writing = undefined;
+        this.cancelTimer = this.options.clock.after(AGAIN_AFTER, () => void this.writeAll());
+      },
+    );
+    return this.writing;
   }
 
   private async writeEach(): Promise<void> {
