@@ -48,7 +48,7 @@ const RENEW_AGAIN_AFTER: Duration = 5_000;
 
 const MOST_SLOW = 1_000;
 
-/** How long {@link HttpCache.drain} waits. */
+/** {@link HttpCache.drain} waits no longer. */
 const DRAIN_TIMEOUT: Duration = 5_000;
 
 /** One request on its way through the tiers, and what it has learned so far. */
@@ -193,8 +193,9 @@ export class HttpCache {
   }
 
   /** Waits for background work, 5 s at most, and ends what is left. */
-  async drain(): Promise<void> {
-    await settledWithin(Promise.all([this.fetches.settled(), this.tiers.settled()]), DRAIN_TIMEOUT, this.clock);
+  async drain(timeout: Duration = DRAIN_TIMEOUT): Promise<void> {
+    const work = Promise.all([this.fetches.settled(), this.tiers.settled()]);
+    await settledWithin(work, Math.min(timeout, DRAIN_TIMEOUT), this.clock);
     this.fetches.abandon();
   }
 

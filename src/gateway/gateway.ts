@@ -23,8 +23,11 @@ import { createPublicParts, type PublicParts, type ServerOptions } from "./publi
 /** How long a start waits for Redis, which may be away. */
 const REDIS_TIMEOUT: Duration = 1_000;
 
-/** What is left when the process ends may take this long to close. */
+/** Each part that is left when the process ends may take this long to close, */
 const CLOSE_TIMEOUT: Duration = 2_000;
+
+/** and where `shutdown.timeout` is over this long: leases, and what the replica said of itself, are to be taken back. */
+const LATE_CLOSE_TIMEOUT: Duration = 300;
 
 export interface GatewayOptions {
   readonly config: Config;
@@ -53,7 +56,10 @@ export interface Gateway {
    * when a file that it names cannot be read; everything is as it was then.
    */
   reload(config: Config): Promise<void>;
-  /** Drains and closes everything within `shutdown.timeout`; with `grace` it goes on accepting for `shutdown.grace`. */
+  /**
+   * Drains and closes everything within `shutdown.timeout`, or a moment for each part later where something hangs; with `grace`
+   * it goes on accepting for `shutdown.grace` before.
+   */
   stop(options: { readonly grace: boolean }): Promise<void>;
   /** The configuration in use. */
   readonly config: Config;
@@ -117,18 +123,22 @@ async function stop(
   operators: OperatorParts,
   grace: boolean,
 ): Promise<void> {
-  const close = (closing: Promise<unknown>) => settledWithin(closing, CLOSE_TIMEOUT, clock);
+  const { shutdown } = server.config;
+  const end = clock.now() + (grace ? shutdown.grace : 0) + shutdown.timeout;
+  const left = () => Math.max(0, end - clock.now());
+  const timeToClose = () => Math.min(left() + LATE_CLOSE_TIMEOUT, CLOSE_TIMEOUT);
+  const close = (closing: Promise<unknown>) => settledWithin(closing, timeToClose(), clock);
   // Readiness falls, and every answer closes its connection, so that clients go elsewhere.
   inFlight.isDraining = true;
-  await operators.discovery.close();
-  const { shutdown } = server.config;
+  const discovery = operators.discovery.close();
   if (grace) await sleep(shutdown.grace, clock);
   certificate?.close();
   services.changeStreams.close();
-  await drain({ listener, connections, inFlight, clock, timeout: shutdown.timeout });
+  await drain({ listener, connections, inFlight, clock, timeout: left() });
   overload.stop();
+  await close(discovery);
   await close(services.backgroundReader.stop());
-  await services.cache.drain();
+  await services.cache.drain(left() + LATE_CLOSE_TIMEOUT);
   await close(server.stop());
   services.bodies.close();
   await close(coordination.coordinator.close());
@@ -137,7 +147,7 @@ async function stop(
   operators.history.stop();
   operators.health.stop();
   operators.access.operators.close();
-  await operators.listener.close();
+  await close(operators.listener.close());
 }
 
 interface Shared extends ServerOptions {
