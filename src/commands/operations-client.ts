@@ -160,7 +160,9 @@ function readOperations(file: unknown): Pick<OperationsTarget, "url" | "token"> 
 /** The group `operations` of a file that is no good elsewhere; undefined where it is no good itself. */
 function parseOperationsAlone(file: string): Config | undefined {
   try {
-    const { operations = {} } = (parse(readTextFile(file)) ?? {}) as { readonly operations?: unknown };
+    // Its warnings would repeat the lines, and secrets with them.
+    const read = parse(readTextFile(file), { logLevel: "error" }) as { readonly operations?: unknown } | null;
+    const { operations = {} } = read ?? {};
     const text = stringify({ operations, upstreams: [{ name: "any", urls: ["http://127.0.0.1"] }] });
     return parseConfig({ text, file, env: process.env }).usable;
   } catch {

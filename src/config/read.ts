@@ -6,7 +6,7 @@ import { isOff } from "./keys.ts";
 import type { Schema } from "./keys.ts";
 import { parseScalar } from "./scalar.ts";
 import type { Given } from "./scalar.ts";
-import type { Reading } from "./reading.ts";
+import { QUOTE_IT, type Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
 
 /** What a key is read as that is absent or has the value `off`, and has no default. */
@@ -24,13 +24,16 @@ function keyPath(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
 }
 
-/** What stands at a key or list item: a node, or nothing (`key:` without a value). An alias is what it stands for. */
+/**
+ * What stands at a key or list item: a node, or nothing (`key:` without a value). An alias is what it stands for. A value
+ * that is only an anchor is a node: it may be a secret without quotes, which must not be off for that.
+ */
 function followAlias(reading: Reading, node: unknown, path: string): Node | null | undefined {
   const target = isAlias(node) ? node.resolve(reading.document) : ((node ?? null) as Node | null);
   if (isAlias(node) && target === undefined) {
-    reading.reportAt(node.range?.[0] ?? 0, path, `there is no anchor &${node.source} before this`);
+    reading.reportAt(node.range?.[0] ?? 0, path, `there is no such anchor before this; ${QUOTE_IT}`);
   }
-  return isScalar(target) && target.value === null ? null : target;
+  return isScalar(target) && target.value === null && target.anchor === undefined ? null : target;
 }
 
 /** The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong. */
@@ -55,6 +58,9 @@ function collectPairs(reading: Reading, { schema, path }: Place, map: YAMLMap | 
     } else if (Object.hasOwn(known, key)) {
       found.set(key, { pair, offset });
       reading.place(keyPath(path, key), pair.key);
+    } else if (pair.value === null) {
+      // A key without so much as a colon may be the rest of a secret that has a comma.
+      reading.reportAt(offset, path, `this is no key; ${QUOTE_IT}`);
     } else {
       const fault =
         schema.names === undefined

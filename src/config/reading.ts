@@ -1,5 +1,5 @@
 import { LineCounter, parseDocument } from "yaml";
-import type { Document, Node } from "yaml";
+import type { Document, ErrorCode, Node } from "yaml";
 import type { Environment } from "./environment.ts";
 import { speak } from "./scalar.ts";
 import type { Given, NamedFile } from "./scalar.ts";
@@ -14,6 +14,22 @@ interface Position {
 export function withoutKeys(text: string): string {
   return text.replaceAll(/rgk_[\w-]{8,}/g, "rgk_…");
 }
+
+/**
+ * Errors whose own message repeats the text, which may be a secret that somebody wrote without quotes, in words that do not.
+ */
+const UNQUOTED: Partial<Record<ErrorCode, string>> = {
+  BAD_COLLECTION_TYPE: "this tag (!) does not go with what follows it",
+  BAD_DIRECTIVE: "there is no such directive (%)",
+  BAD_DQ_ESCAPE: "double quotes have no such escape sequence (\\)",
+  BAD_SCALAR_START: "a value cannot begin with this sign",
+  RESOURCE_EXHAUSTION: "it is nested too deeply",
+  TAG_RESOLVE_FAILED: "there is no such tag (!)",
+  UNEXPECTED_TOKEN: "this cannot stand here",
+};
+
+/** What to do about a value that is taken for something else. */
+export const QUOTE_IT = "a value with special signs belongs in single quotes";
 
 /** The reading of one file: what it is read with, and what was found so far. */
 export class Reading {
@@ -41,8 +57,9 @@ export class Reading {
       // "silent" would let a second document pass without an error.
       logLevel: "error",
     });
-    for (const { pos, message } of [...this.document.errors, ...this.document.warnings]) {
-      this.reportAt(pos[0], "", `not valid YAML: ${message}`);
+    for (const { pos, code, message } of [...this.document.errors, ...this.document.warnings]) {
+      const words = UNQUOTED[code];
+      this.reportAt(pos[0], "", `not valid YAML: ${words === undefined ? message : `${words}; ${QUOTE_IT}`}`);
     }
   }
 

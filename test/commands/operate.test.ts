@@ -3,7 +3,7 @@ import { createServer as createTcpServer, type Server } from "node:net";
 import type { AddressInfo } from "node:net";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { ask } from "../../src/commands/operations-client.ts";
 import { type Outcome, runHere } from "../support/command.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
@@ -314,6 +314,16 @@ describe("the address and the token", () => {
     const text = `operations: { port: ${port}, token: ${TOKEN} }\nupstreams: [{ name: a, url: nowhere }]\nlisten: 7\n`;
     const { code, stdout } = await runHere(["status", "--config", fileWith("gateway.yaml", text)]);
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^amulet +/m)]);
+  });
+
+  test("a secret without quotes, for which YAML has a warning, is repeated in none", async () => {
+    const { operations } = await startOne({ token: TOKEN });
+    const { port } = new URL(operations);
+    const text = `operations: { port: ${port}, token: ${TOKEN} }\nredis: { url: !Tr0ub4dor3 }\n`;
+    const warnings = vi.spyOn(process, "emitWarning").mockReturnValue();
+    const { code } = await runHere(["status", "--config", fileWith("gateway.yaml", text)]);
+    expect([code, warnings.mock.calls]).toEqual([0, []]);
+    warnings.mockRestore();
   });
 
   test("the last node is cordoned by --force, which the refusal names as it is given here", async () => {

@@ -169,6 +169,13 @@ test("a bad file leaves everything as it is, says what is wrong where, and says 
   expect(await scene.metric("config_last_reload_successful")).toBe(1);
 });
 
+test("a bad file is reported without the secret that makes it one", async () => {
+  writeFileSync(scene.file, `operations: { token: !Tr0ub4dor3 }\n${FIRST}`);
+  await scene.look(6);
+  expect(scene.lines).toHaveLength(1);
+  expect(JSON.stringify([scene.lines, scene.reloader.last])).not.toContain("Tr0ub");
+});
+
 test("a file that is gone is refused like a bad one", async () => {
   rmSync(scene.file);
   await scene.look(4);

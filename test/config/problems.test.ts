@@ -50,8 +50,8 @@ const rows: [about: string, text: string, problems: string[]][] = [
   ["a bracket left open", "listen: { port: 1\nupstreams: []\n", ["2:1 : not valid YAML"]],
   ["a tab as indentation", "listen:\n\tport: 1\n", ["2:1 : not valid YAML"]],
   ["an unknown tag", `docs: !secret x${GOOD}`, ["1:7 : not valid YAML"]],
-  ["an alias without anchor", `docs: *nothing${GOOD}`, ["1:7 docs: there is no anchor &nothing"]],
-  ["a whole list without anchor", "upstreams: *all\n", ["1:12 upstreams: there is no anchor &all"]],
+  ["an alias without anchor", `docs: *nothing${GOOD}`, ["1:7 docs: there is no such anchor before this"]],
+  ["a whole list without anchor", "upstreams: *all\n", ["1:12 upstreams: there is no such anchor before this"]],
   ["no upstreams", "docs: true\n", ["1:1 upstreams: is missing"]],
   ["upstreams without value", "docs: true\nupstreams:\n", ["2:1 upstreams: is missing"]],
   ["an empty list of upstreams", "upstreams: []\n", ["1:12 upstreams: is empty"]],
@@ -704,6 +704,48 @@ test("what the environment supplies is never repeated, though it got into the wr
     expect(problems).toHaveLength(1);
     expect(problems[0]).not.toContain("hunter2");
   }
+});
+
+/** Secrets that begin or go on with what means something in YAML; the rest of each is one word. */
+const UNQUOTED = [
+  ..."!*>|@`%{[]},&'\"".split("").map((sign) => `${sign}Tr0ub4dor3`),
+  "!Tr0ub4dor3&3",
+  "!!Tr0ub4dor3",
+  "!e!Tr0ub4dor3",
+  "!<Tr0ub4dor3",
+  "!Tr0ub4dor3 {}",
+  "!!%Tr0ub4dor3",
+  "!a !Tr0ub4dor3",
+  "{Tr0ub4dor3}",
+  "[Tr0ub4dor3]",
+  ">-xTr0ub4dor3",
+  "|2 Tr0ub4dor3",
+  "- Tr0ub4dor3",
+  "Tr0ub4dor3: x",
+  "x: Tr0ub4dor3",
+  '"a" Tr0ub4dor3',
+  '"\\UTr0ub4dor3"',
+  "\n%Tr0ub4dor3",
+];
+
+test("no secret without quotes is repeated, nor passed over, where YAML takes it for something else", () => {
+  for (const secret of UNQUOTED) {
+    for (const text of [
+      `operations:\n  token: ${secret}${GOOD}`,
+      `operations: { token: ${secret} }${GOOD}`,
+      `%${secret}${GOOD}`,
+    ]) {
+      const problems = listProblems(text);
+      expect(problems, text).not.toEqual([]);
+      expect(problems.join("\n"), text).not.toContain("Tr0ub4do");
+    }
+  }
+  expect(listProblems(`operations: { token: !Tr0ub4dor3 }${GOOD}`)).toEqual([
+    "1:22 : not valid YAML: there is no such tag (!); a value with special signs belongs in single quotes",
+  ]);
+  expect(listProblems(`operations: { token: a,Tr0ub4dor3 }${GOOD}`)).toEqual([
+    "1:24 operations: this is no key; a value with special signs belongs in single quotes",
+  ]);
 });
 
 test("a file that does not load says each problem as file:line:column path: message", () => {

@@ -101,6 +101,21 @@ describe("a bad configuration", () => {
     expect([code, stderr]).toEqual([78, expect.stringContaining(where)]);
   });
 
+  test("is reported without the secret that makes it one", async () => {
+    const file = fileWith(
+      "upstreams: [{ name: a, urls: ['http://127.0.0.1:1'], auth: { bearerToken: *Tr0ub4dor3 } }]\n",
+    );
+    const [started, checked, data] = await Promise.all([
+      outcomeOf(run(["start", "--config", file])),
+      outcomeOf(run(["check", "--config", file])),
+      outcomeOf(run(["check", "--json", "--config", file])),
+    ]);
+    for (const { code, stdout, stderr } of [started, checked, data]) {
+      expect([code, stdout + stderr]).toEqual([78, expect.stringContaining("no such anchor")]);
+      expect(stdout + stderr).not.toContain("Tr0ub");
+    }
+  });
+
   test("that is missing ends start and check with 78, and names the file that was looked for", async () => {
     const file = join(folder(), "nowhere.yaml");
     const [started, checked] = await Promise.all([
