@@ -31,9 +31,19 @@ function alternativeFor(schema: Schema, value: unknown): Schema {
   return schema.anyOf?.find(({ properties, notation }) => (isGroup ? properties : notation) !== undefined) ?? schema;
 }
 
+/** A tier without `requests` has no window of them: by itself, the default of `per` would be refused. */
+function withoutIdleWindows(config: Config): unknown {
+  const { clients } = config;
+  if (clients === undefined) return config;
+  const tiers = Object.entries(clients.tiers).map(([name, tier]) => {
+    return [name, tier.requests === undefined ? { ...tier, per: undefined } : tier] as const;
+  });
+  return { ...config, clients: { ...clients, tiers: Object.fromEntries(tiers) } };
+}
+
 /** The effective configuration as data as it is in the file: every key that is on, secrets redacted. */
 export function presentConfig(config: Config): unknown {
-  return present(asData(configSchema), config);
+  return present(asData(configSchema), withoutIdleWindows(config));
 }
 
 /** The effective configuration as YAML: every key that is on, secrets redacted. Parsing it gives the same again. */

@@ -46,6 +46,19 @@ test("a printed configuration is read again as the same", () => {
   expect(printConfig(parse(printed))).toBe(printed);
 });
 
+test.each([
+  "clients: { tiers: { x: { concurrency: 4 } } }",
+  "clients: { anonymous: x, tiers: { x: { burst: { requests: 2 }, posts: { requests: 1 } } } }",
+  "clients: { anonymous: false, jwt: [{ issuer: i, jwksUrl: 'https://l.example/keys', audience: g }] }",
+  "discovery: { sources: [{ cns: ['https://s.example'], admins: ['DSO::1220ab'] }], defaults: { timeout: 1s } }",
+  "discovery: { sources: [{ url: 'https://l.example/assets.json' }], defaults: { rateLimit: { requests: 1, group: g } } }",
+  "cache: { memory: { maxBytes: 1KiB } }",
+  "redis: { sentinel: { name: m, nodes: ['s:26379'] } }",
+])("no default that is printed of %s is refused when it is read again", (text) => {
+  const config = parse(`${text}\nupstreams: [{ name: a, urls: ['https://a.example'], timeout: 100ms, hedge: {} }]\n`);
+  expect(parse(printConfig(config))).toStrictEqual(config);
+});
+
 test("durations and sizes are printed as they are written", () => {
   const printed = printConfig(parse(WITHOUT_SECRETS));
   for (const line of ["keepAliveTimeout: 1500ms", "info: 90s", "maxBytes: 1500B", "uri: 8KiB", "grace: 5s"]) {
