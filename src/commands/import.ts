@@ -2,6 +2,8 @@ import { Document, YAMLMap } from "yaml";
 import { systemClock } from "../clock.ts";
 import { escapeReferences } from "../config/environment.ts";
 import { configFromFlags } from "../config/flags.ts";
+import { parseConfig } from "../config/parse.ts";
+import { normaliseParty } from "../config/upstream-rules.ts";
 import { FileWatcher } from "../config/watched-files.ts";
 import { aliasFrom } from "../config/alias.ts";
 import { normaliseNodeUrl } from "../config/urls.ts";
@@ -40,24 +42,35 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
   // Once more: of two registries without an admin in the list, both may have named the same.
   const { kept, left } = keepOnePerAdmin(verified);
   for (const problem of [...listed.left, ...left]) report(problem);
-  printLines(writeFragment(kept));
+  const fragment = writeFragment(kept);
+  printLines(fragment);
   const isWhole = listed.left.length + left.length === 0 && kept.length > 0;
-  return isWhole && kept.every(({ doubt }) => doubt === undefined) ? EXIT.ok : EXIT.failure;
+  return isWhole && kept.every(({ doubt }) => doubt === undefined) && isGood(fragment) ? EXIT.ok : EXIT.failure;
 }
 
-/** One gateway serves one registry of an admin; which network is meant is not for a program to guess. */
+/** Whether `check` takes it. */
+function isGood(fragment: string): boolean {
+  const { problems } = parseConfig({ text: fragment, file: "imported", env: {} });
+  for (const { path, message } of problems) report(`${path}: ${message}`);
+  return problems.length === 0;
+}
+
+/** One gateway serves one registry of an admin; which network or spelling is meant is not for a program to guess. */
 function keepOnePerAdmin<T extends ListedRegistry>(registries: readonly T[]): { kept: T[]; left: string[] } {
   const left: string[] = [];
-  const networks = new Map<string, string>();
-  const kept = registries.filter(({ admin, network }) => {
-    const taken = admin === undefined ? undefined : networks.get(admin);
-    if (admin !== undefined && taken === undefined) networks.set(admin, network);
-    if (taken === undefined) return true;
-    left.push(
-      `${JSON.stringify(admin)} is listed on ${JSON.stringify(taken)} and on ${JSON.stringify(network)}: ` +
-        "only the first is taken; choose with --network",
-    );
-    return false;
+  const first = new Map<string, T>();
+  const kept = registries.filter((registry) => {
+    const { admin } = registry;
+    if (admin === undefined) return true;
+    const taken = first.get(normaliseParty(admin));
+    if (taken === undefined) first.set(normaliseParty(admin), registry);
+    else {
+      const [one, other] = [taken, registry].map(
+        (each) => `${JSON.stringify(each.admin)} on ${JSON.stringify(each.network)}`,
+      );
+      left.push(`${one} and ${other} are one admin: only the first is taken; choose with --network, or in the list`);
+    }
+    return taken === undefined;
   });
   return { kept, left };
 }

@@ -1,7 +1,7 @@
 import { normaliseNodeUrl } from "../config/urls.ts";
 import { isObject } from "../json.ts";
 import { formatSize } from "../units.ts";
-import { isPrintable } from "../words/printable.ts";
+import { isPartyId } from "../upstream/nodes/registry-admin.ts";
 import { findListedUrlFault } from "./pin.ts";
 
 /** A registry that an asset list names. */
@@ -92,7 +92,7 @@ class Collected {
   take(network: string, at: number, asset: Readonly<Record<string, unknown>>): void {
     const place = JSON.stringify(`${network}: ${typeof asset.symbol === "string" ? asset.symbol : at}`);
     const admin = adminOf(asset);
-    if (admin !== undefined && !isPrintable(admin)) {
+    if (admin !== undefined && !isPartyId(admin)) {
       return this.report(`${place}: names an admin that is no party id; left out`);
     }
     const urls = urlsOf(asset, (fault) => this.report(`${place}: ${fault}`));

@@ -4,7 +4,6 @@ import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
 import type { DiscoveryConfig } from "../config/schema.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import { isReadable } from "../config/urls.ts";
-import { isPartyId } from "../upstream/nodes/registry-admin.ts";
 import { lookUp } from "../upstream/wire/host-names.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "../upstream/wire/public-address.ts";
 import { type AssetList, MAX_LIST, readAssetList, nameSome } from "./asset-list.ts";
@@ -129,7 +128,7 @@ function listingOf(list: AssetList, network: string | undefined, options: Source
   const registries = new Map<string, readonly string[]>();
   const problems = [...list.problems];
   for (const { admin, urls } of list.registries) {
-    if (admin === undefined || !isPartyId(admin)) problems.push("names a registry without the party id of its admin");
+    if (admin === undefined) problems.push("names a registry without the party id of its admin");
     else registries.set(admin, usable(urls, options));
   }
   return { registries, undecided: new Set(), problems };

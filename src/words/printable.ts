@@ -8,11 +8,6 @@ const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 /** White space of JSON's own. */
 const LAYOUT = new Set(["\n", "\r", "\t"]);
 
-/** Whether a terminal shows all of `text` as it is. */
-export function isPrintable(text: string): boolean {
-  return text.search(UNPRINTABLE) === -1;
-}
-
 /** `text` with what is not shown as it is written as `\u001b`, line breaks included. */
 export function toPrintable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);

@@ -125,26 +125,50 @@ describe("import", () => {
   });
 
   test("writes what a list says as text, whatever it says", async () => {
-    const admin = "${HOME}\n# \"': {}\u0007::1220";
+    const registryURLs = ["https://a.example/${HOME}"];
     const ended = await importFile(
-      listOf({ symbol: "x\u001b[31m", admin, registryURLs: ["https://a.example/${HOME}"] }),
+      write({
+        "\u001b[31m": [
+          { symbol: "x\u001b[31m", instrumentId: { admin: "${HOME}\n# \"': {}\u0007::1220" }, registryURLs },
+          { symbol: "y", instrumentId: { admin: "y::1220" }, registryURLs },
+        ],
+      }),
     );
-    for (const control of ["\u0007", "\u001b"]) expect(ended.stdout).not.toContain(control);
-    const { config, problems } = parseConfig({ text: ended.stdout, file: "imported", env: { HOME: "stolen" } });
-    // Such an admin is none, which the check of the configuration says; but nothing of the environment got into it.
-    expect(JSON.stringify([config, problems])).not.toContain("stolen");
+    for (const control of ["\u0007", "\u001b"]) expect(ended.stdout + ended.stderr).not.toContain(control);
+    expect([ended.code, upstreamsOf(ended).map(({ urls }) => urls)]).toEqual([0, [["https://a.example/$%7BHOME%7D"]]]);
+  });
+
+  test("prints with exit 0 what check takes: no admin that is none, nor one in two spellings", async () => {
+    const registryURLs = ["https://a.example"];
+    const twice = ["bar::1220AB", "bar::1220ab"].map((admin) => ({ symbol: admin, admin, registryURLs }));
+    const spelled = await importFile(listOf(...twice));
+    expect([spelled.code, upstreamsOf(spelled).map(({ admin }) => admin)]).toEqual([1, ["bar::1220AB"]]);
+    expect(spelled.stderr).toContain('"bar::1220AB" on "one" and "bar::1220ab" on "one" are one admin');
+
+    const foo = { symbol: "Foo", admin: "foo", registryURLs };
+    const alone = await importFile(listOf(foo));
+    expect([alone.code, alone.stdout]).toEqual([1, "upstreams: []\n"]);
+    const beside = await importFile(listOf(foo, twice[0]!));
+    expect([beside.code, upstreamsOf(beside).map(({ name }) => name)]).toEqual([0, ["bar"]]);
+    expect(beside.stderr).toContain('"one: Foo": names an admin that is no party id; left out');
+
+    const many = Array.from({ length: 1_001 }, (_, at) => ({ symbol: "X", admin: `x${at}::1220`, registryURLs }));
+    const more = await importFile(listOf(...many));
+    expect([more.code, more.stderr]).toEqual([1, "upstreams: has 1001 items: at most 1000 are allowed\n"]);
   });
 
   test("writes a base that ends in /registry so that it is read as that base", async () => {
     const ended = await importFile(
-      listOf({ symbol: "X", admin: "x::1", registryURLs: ["https://x.example/registry/registry/"] }),
+      listOf({ symbol: "X", admin: "x::1220", registryURLs: ["https://x.example/registry/registry/"] }),
     );
     expect([ended.code, upstreamsOf(ended).map(({ urls }) => urls)]).toEqual([0, [["https://x.example/registry"]]]);
   });
 
   test("leaves out a URL that is longer than any, and says only how it begins", async () => {
     const long = `https://x.example/${"x".repeat(100_000)}`;
-    const ended = await importFile(listOf({ symbol: "X", admin: "x::1", registryURLs: [long, "https://x.example"] }));
+    const ended = await importFile(
+      listOf({ symbol: "X", admin: "x::1220", registryURLs: [long, "https://x.example"] }),
+    );
     expect(upstreamsOf(ended).map(({ urls }) => urls)).toEqual([["https://x.example"]]);
     expect(ended.stderr).toContain("is longer than 2048 characters");
     expect(ended.stderr.length).toBeLessThan(500);
@@ -152,11 +176,11 @@ describe("import", () => {
 
   test("leaves out what is no URL, and the second network of an admin, and says so", async () => {
     const bad = await importFile(
-      listOf({ symbol: "X", admin: "x::1", registryURLs: ["ftp://x.example", "https://u:p@x.example", 7] }),
+      listOf({ symbol: "X", admin: "x::1220", registryURLs: ["ftp://x.example", "https://u:p@x.example", 7] }),
     );
     expect([bad.code, bad.stdout.trim()]).toEqual([1, "upstreams: []"]);
     expect(bad.stderr).toContain("must begin with http:// or https://");
-    const assets = (url: string) => [{ instrumentId: { admin: "x::1" }, registryURLs: [url] }];
+    const assets = (url: string) => [{ instrumentId: { admin: "x::1220" }, registryURLs: [url] }];
     const twice = await importFile(write({ a: assets("https://a.example"), b: assets("https://b.example") }));
     expect(twice.code).toBe(1);
     expect(twice.stderr).toContain("choose with --network");
