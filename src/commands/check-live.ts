@@ -17,6 +17,8 @@ const PAGE_SIZES = [1000, 100, 25];
 
 interface NodeReport {
   readonly admin: string | undefined;
+  /** It proved its admin and lists its instruments. */
+  readonly isWell: boolean;
   readonly line: string;
 }
 
@@ -25,7 +27,7 @@ interface NodeReport {
  * Redis, and looks what discovery would find.
  *
  * @param print called with each line
- * @returns whether Redis is well and every node proved its admin
+ * @returns whether Redis is well and every node proved its admin and lists its instruments
  */
 export async function checkLive(config: Config, print: (line: string) => void): Promise<boolean> {
   const redis = config.redis === undefined ? undefined : await checkRedis(config.redis, systemClock());
@@ -37,8 +39,8 @@ export async function checkLive(config: Config, print: (line: string) => void): 
       upstream.urls.map((node) => checkNode(upstream, nodeAddressOf(node).url, config)),
     );
     for (const { line } of reports) print(line);
+    if (!reports.every(({ isWell }) => isWell)) isGood = false;
     const taught = new Set(reports.map(({ admin }) => admin));
-    if (taught.has(undefined)) isGood = false;
     taught.delete(undefined);
     if (taught.size > 1) {
       isGood = false;
@@ -66,11 +68,13 @@ export async function checkLive(config: Config, print: (line: string) => void): 
   return (await checkDiscovery(config, print)) && isGood;
 }
 
+/** A few questions, which `rateLimit` is not about: there may be fewer calls in it than it takes to know a node. */
 async function checkNode(config: UpstreamConfig, url: string, { limits }: Config): Promise<NodeReport> {
+  const { rateLimit: _, ...keys } = config;
   const clock = systemClock();
   const coordinator = localCoordinator(clock);
   const upstream = new Upstream(
-    { ...config, urls: [url], agreement: { admin: 1, metadata: 1, contexts: 1, observe: 0 } },
+    { ...keys, urls: [url], agreement: { admin: 1, metadata: 1, contexts: 1, observe: 0 } },
     {
       limits,
       clock,
@@ -87,11 +91,12 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
     const startedAt = clock.now();
     const admin = await upstream.learnAdmin(startedAt + config.timeout);
     const latency = Math.round(clock.now() - startedAt);
-    const pageSize = await describePageSize(upstream, () => clock.now() + config.timeout);
+    const { isWell, said } = await askForPages(upstream, () => clock.now() + config.timeout);
     const tls = url.startsWith("https:") ? `TLS verified${describeEnd(upstream, clock)}` : "no TLS";
-    return { admin, line: `${place}: admin ${admin}, ${latency} ms, ${protocolOf(upstream)}, ${tls}, ${pageSize}` };
+    const line = `${place}: admin ${admin}, ${latency} ms, ${protocolOf(upstream)}, ${tls}, ${said}`;
+    return { admin, isWell, line };
   } catch (error) {
-    return { admin: undefined, line: `${place}: ${(error as Error).message}` };
+    return { admin: undefined, isWell: false, line: `${place}: ${(error as Error).message}` };
   } finally {
     await upstream.close();
     await coordinator.close();
@@ -111,11 +116,26 @@ function describeEnd(upstream: Upstream, clock: Clock): string {
   return `, its certificate ends on ${end}${warning === undefined ? "" : ` (warning: ${warning})`}`;
 }
 
+/** What came of asking for pages of the listing; `said`: the rest of a sentence about the node. */
+interface PagesReport {
+  readonly isWell: boolean;
+  readonly said: string;
+}
+
+async function askForPages(upstream: Upstream, deadline: () => number): Promise<PagesReport> {
+  try {
+    return await findPageSize(upstream, deadline);
+  } catch (error) {
+    return { isWell: false, said: `sends no listing: ${(error as Error).message}` };
+  }
+}
+
 /** Which page size the node accepts: the configured one, or the largest of a few. */
-async function describePageSize(upstream: Upstream, deadline: () => number): Promise<string> {
+async function findPageSize(upstream: Upstream, deadline: () => number): Promise<PagesReport> {
   const configured = upstream.config.pageSize;
   const smaller = PAGE_SIZES.filter((size) => configured === undefined || size < configured);
   const sizes = configured === undefined ? smaller : [configured, ...smaller];
+  const statuses = new Set<number>();
   let refusal = "";
   for (const pageSize of sizes) {
     const { status, content } = await upstream.call({
@@ -126,10 +146,16 @@ async function describePageSize(upstream: Upstream, deadline: () => number): Pro
       priority: "background",
       deadline: deadline(),
     });
-    if (status === 200) return `${refusal}takes pages of ${pageSize}${shortfall(content, pageSize)}`;
+    if (status === 200) {
+      return { isWell: true, said: `${refusal}takes pages of ${pageSize}${shortfall(content, pageSize)}` };
+    }
+    // That it was asked too much says nothing of the size.
+    if (status === 429) return { isWell: true, said: `${refusal}says nothing of page sizes (429)` };
     if (pageSize === configured) refusal = `refuses the configured pageSize ${pageSize} with ${status}, `;
+    statuses.add(status);
   }
-  return `${refusal}takes no page size of ${sizes.join(", ")}`;
+  const said = `${refusal}takes no page size of ${sizes.join(", ")}: it answered ${[...statuses].join(", ")}`;
+  return { isWell: false, said };
 }
 
 /** A node may accept a size and send fewer all the same, though there are more. */

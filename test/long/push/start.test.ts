@@ -229,6 +229,33 @@ describe("check", () => {
     expect(ill.stdout).toContain("amulet");
   });
 
+  test.each([
+    ["refuses every listing is not well", 401, 78, "takes no page size of 1000, 100, 25: it answered 401"],
+    ["breaks off every listing is not well", 0, 78, "sends no listing: "],
+    ["was asked too much is well", 429, 0, "says nothing of page sizes (429)"],
+  ])("--live: a node that proves its admin and %s", async (_what, status, code, said) => {
+    const registry = createHttpServer(({ url }, response) => {
+      if (url!.endsWith("/info")) response.end(JSON.stringify({ adminId: DSO, supportedApis: {} }));
+      else if (status === 0) response.destroy();
+      else response.writeHead(status).end("{}");
+    });
+    await new Promise<void>((resolve) => registry.listen(0, "127.0.0.1", resolve));
+    const { port } = registry.address() as AddressInfo;
+    const file = fileWith(`upstreams: [{ name: amulet, admin: "${DSO}", urls: ["http://127.0.0.1:${port}"] }]\n`);
+    const ended = await runHere(["check", "--live", "--config", file]);
+    registry.closeAllConnections();
+    registry.close();
+    expect([ended.code, ended.stdout]).toEqual([code, expect.stringContaining(`: admin ${DSO}, `)]);
+    expect(ended.stdout).toContain(said);
+  });
+
+  test("--live asks what it has to ask, however few calls rateLimit lets through", async () => {
+    const registry = await startRegistry();
+    const entry = `{ name: amulet, admin: "${DSO}", urls: ["${registry.url}"], rateLimit: { requests: 1, per: 1m } }`;
+    const { code, stdout } = await runHere(["check", "--live", "--config", fileWith(`upstreams: [${entry}]\n`)]);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/: admin DSO::.*takes pages of/)]);
+  });
+
   test("warns of an admin that is not pinned, and --live prints the line to paste", async () => {
     const registry = await startRegistry();
     const entry = `upstreams:\n  - name: amulet\n    urls: ["${registry.url}"]\n`;
