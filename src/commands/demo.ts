@@ -51,12 +51,9 @@ export async function demo(options: DemoOptions): Promise<number> {
     traffic.stop();
     return EXIT.ok;
   } catch (error) {
-    const { code, port } = error as { code?: string; port?: number };
-    if (code !== "EADDRINUSE") throw error;
-    printLine(
-      `port ${port} is taken: choose others with --port and --operations-port (0: any free one)`,
-      process.stderr,
-    );
+    const { message, port } = error as { message: string; port?: number };
+    if (port === undefined) throw error;
+    printLine(`${message}: choose others with --port and --operations-port (0: any free one)`, process.stderr);
     return EXIT.failure;
   } finally {
     await gateway.stop({ grace: false });

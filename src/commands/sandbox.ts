@@ -33,8 +33,13 @@ export async function sandbox(options: Readonly<Record<string, unknown>>): Promi
   } catch (error) {
     if (error instanceof SandboxOptionError)
       throw new UsageError(`--${FLAGS[error.option] ?? error.option} ${error.problem}`);
-    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
-    printLine("a port is taken: choose another with --port (0: any free one)", process.stderr);
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    if (syscall !== "listen" && syscall !== "getaddrinfo") throw error;
+    const why =
+      code === "EADDRINUSE"
+        ? "a port is taken: choose another with --port (0: any free one)"
+        : `it cannot listen there (${code}): choose another --host or --port`;
+    printLine(why, process.stderr);
     return EXIT.failure;
   }
   printLines(instructions(registry));

@@ -54,6 +54,7 @@ export class SandboxOptionError extends Error {
 const SANDBOX_ADMIN = `sandbox::1220${"13f1b3a8".repeat(8)}`;
 const MAX_INSTRUMENTS = 100_000;
 const MAX_NODES = 50;
+const LARGEST_PORT = 65_535;
 /** How long nodes differ when a round opens, from the first node to the last. */
 const ROLL_OVER_SPREAD: Duration = 200;
 /** How long a slow liar takes. */
@@ -100,13 +101,17 @@ export function nodeOptions(options: SandboxOptions): readonly NodeOptions[] {
   const registry = registryOptions(options);
   const count = readNodes(options.nodes ?? 1);
   const lies = (options.lies ?? []).flatMap(readLie);
+  const { port = 0 } = registry;
+  if (port + count - 1 > LARGEST_PORT) {
+    throw new SandboxOptionError("port", `takes ${LARGEST_PORT - count + 1} at most: each node has the next port`);
+  }
   if (lies.length > count) throw new SandboxOptionError("lies", `names ${lies.length} nodes, and there are ${count}`);
   const rounds = roundsOf(registry.clock, options.rollOver);
   return Array.from({ length: count }, (_, place) => {
     const lie = lies[place - count + lies.length];
     const liar = lie && { lie, name: `node ${place}`, random: mulberry32(place) };
     const round = rounds((place / Math.max(1, count - 1)) * ROLL_OVER_SPREAD);
-    const { port = 0, latency } = registry;
+    const { latency } = registry;
     const node: SampleRegistryOptions = {
       ...registry,
       port: port === 0 ? 0 : port + place,

@@ -38,7 +38,7 @@ export interface Sandbox extends SandboxNode {
  * Starts a sample registry on this machine: both versions of the standard over real HTTP, with made-up data that is the same
  * each time. Pages of any origin may call it.
  *
- * @throws SandboxOptionError for an option that cannot be understood; Node's own error where the port is taken
+ * @throws SandboxOptionError for an option that cannot be understood; Node's own error where it cannot listen
  */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const faults = readFaults(options.faults ?? []);

@@ -171,6 +171,16 @@ test.each([
   expect(stderr).toContain(why);
 });
 
+test.each([
+  ["an address of another machine", ["--host", "1.2.3.4"], "it cannot listen there (EADDRNOTAVAIL): choose another"],
+  ["a name that there is not", ["--host", "no host"], "it cannot listen there (E"],
+  ["more ports than there are", ["--port", "65535", "--nodes", "3"], "--port takes 65533 at most: each node has the"],
+])("%s is said in a sentence", async (_what, args, why) => {
+  const { code, stderr } = await runHere(["sandbox", ...args]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining(why)]);
+  expect(stderr).not.toContain("    at ");
+});
+
 test("names every fault where one is refused", async () => {
   const { stderr } = await runHere(["sandbox", "--fault", "nonsense"]);
   for (const name of FAULT_NAMES) expect(stderr).toContain(name);

@@ -105,7 +105,6 @@ describe("demo", () => {
     const { stderr } = command;
     other.close();
     expect(code).toBe(1);
-    expect(stderr).toContain(`port ${port} is taken`);
-    expect(stderr).toContain("--port");
+    expect(stderr).toContain(`cannot have port ${port}, another process has it: choose others with --port`);
   });
 });
