@@ -37,7 +37,7 @@ export function nodes(flags: ActionFlags, words: readonly string[]): Promise<num
     refuseOptions(flags, ["for", "reason", "weight", "force"], "nodes cordon and nodes activate");
     return showStatus(flags, (answer) => nodeLines(only(answer, verb)));
   }
-  const state = { cordon: "cordoned", activate: "active" }[verb!];
+  const state = verb === "cordon" ? "cordoned" : verb === "activate" ? "active" : undefined;
   if (state === undefined || upstream === undefined || node === undefined) {
     throw new UsageError(
       "nodes takes nothing, an upstream, cordon UPSTREAM NODE [URL], or activate UPSTREAM NODE [URL]",

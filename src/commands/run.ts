@@ -126,7 +126,8 @@ export async function run(args: readonly string[]): Promise<number> {
   });
   const [first = "start"] = args;
   const isNamed = !first.startsWith("-") && args.length > 0;
-  const command = COMMANDS[isNamed ? first : "start"];
+  const name = isNamed ? first : "start";
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   try {
     if (args.some((arg) => arg === "--help" || arg === "-h")) {
       process.stdout.write(USAGE);

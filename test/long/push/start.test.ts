@@ -68,6 +68,9 @@ describe("a command line", () => {
 
   test.each([
     [["nonsense"], "nonsense"],
+    [["constructor"], "there is no command constructor"],
+    [["toString", "more"], "there is no command toString"],
+    [["nodes", "constructor", "amulet", "0"], "nodes takes nothing"],
     [["start", "more"], "argument"],
     [["--nonsense"], "--nonsense"],
     [["start", "--port", "8080"], "--upstream"],
