@@ -1,3 +1,4 @@
+import { checkTwice } from "./common-rules.ts";
 import type { Draft } from "./dependent-defaults.ts";
 import type { Reading } from "./reading.ts";
 import { isReadable } from "./urls.ts";
@@ -27,10 +28,12 @@ function checkSource(reading: Reading, path: string, source: SourceDraft): void 
   if (agree !== undefined && agree > scans.length) {
     reading.report(`${path}.agree`, `must not be more than the number of scans (${scans.length})`);
   }
-  for (const [index, scan] of scans.entries()) {
-    // One scan that is named twice would agree with itself.
-    if (scans.indexOf(scan) !== index) reading.report(`${path}.${key}[${index}]`, "is given twice");
-  }
+  // One scan that is named twice would agree with itself.
+  checkTwice(
+    reading,
+    "scan",
+    scans.map((scan, index) => [`${path}.${key}[${index}]`, scan]),
+  );
 }
 
 function checkTls(reading: Reading, path: string, source: SourceDraft): void {

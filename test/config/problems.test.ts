@@ -216,6 +216,11 @@ const rows: [about: string, text: string, problems: string[]][] = [
     ["4:9 upstreams[1].name: the same name is given at upstreams[0].name"],
   ],
   [
+    "scans that are no URLs",
+    `discovery: { sources: [{ cns: [bad, alsobad], admins: ['DSO::1220'] }] }${GOOD}`,
+    ["1:32 discovery.sources[0].cns[0]: ", "1:37 discovery.sources[0].cns[1]: "],
+  ],
+  [
     "an admin given twice, in another hex case",
     `upstreams:\n- { name: a, admin: "x::12AB", urls: ['https://a.example'] }\n- { name: b, admin: "x::12ab", urls: ['https://b.example'] }\n`,
     ["3:21 upstreams[1].admin: the same admin is given at upstreams[0].admin"],

@@ -115,7 +115,7 @@ const SCAN = "https://scan.example";
 
 test.each<[object, string]>([
   [{ credentials: [SCAN] }, "credentials needs admins"],
-  [{ credentials: [SCAN, SCAN], admins: [ONE] }, "is given twice"],
+  [{ credentials: [SCAN, SCAN], admins: [ONE] }, "the same scan is given at discovery.sources[0].credentials[0]"],
   [{ credentials: [SCAN], admins: [ONE], agree: 2 }, "number of scans (1)"],
   [{ credentials: [SCAN], cns: [SCAN], admins: [ONE] }, "credentials"],
   [{ credentials: [SCAN], admins: [ONE], network: "MainNet" }, "goes with url and file"],
