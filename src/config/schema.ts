@@ -244,6 +244,8 @@ export type ClientsConfig = NonNullable<Config["clients"]>;
 export type UpstreamConfig = Config["upstreams"][number] & {
   /** Connect to addresses of the public internet alone. No key: it is so for what was found without `allowPrivate`. */
   readonly publicOnly?: boolean;
+  /** Asked whose registry it is, and no more: its names hold up no others. No key: discovery asks so. */
+  readonly isStranger?: boolean;
 };
 
 /** How registries are found. */

@@ -97,6 +97,7 @@ export class Prober {
       timeout,
       attemptTimeout: timeout,
       publicOnly: !allowPrivate,
+      isStranger: true,
     };
     const coordinator = localCoordinator(clock);
     let upstream: Upstream | undefined;

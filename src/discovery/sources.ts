@@ -5,7 +5,7 @@ import type { DiscoveryConfig } from "../config/schema.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import { isReadable } from "../config/urls.ts";
 import { lookUp } from "../upstream/wire/host-names.ts";
-import { isPrivateHost, lookUpPublic, PrivateAddress } from "../upstream/wire/public-address.ts";
+import { isPrivateHost, PrivateAddress, publicOnly } from "../upstream/wire/public-address.ts";
 import { type AssetList, MAX_LIST, readAssetList, nameSome } from "./asset-list.ts";
 import { credentialsUrl, readCredentials } from "./credentials.ts";
 import { agreeOn, type Answer, entryUrl, readEntry } from "./name-service.ts";
@@ -107,7 +107,7 @@ async function ask(
   { clock, allowPrivate, signal }: ReadOptions,
 ): Promise<Answer> {
   if (!allowPrivate && isPrivateHost(new URL(url).hostname)) throw new Error(NOT_PUBLIC);
-  const lookup = allowPrivate ? lookUp : lookUpPublic;
+  const lookup = allowPrivate ? lookUp : publicOnly(lookUp);
   try {
     const { status, body } = await download(url, { ...limits, clock, signal, lookup, accept: "application/json" });
     return { status, text: body.toString("utf8") };

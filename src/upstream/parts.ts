@@ -159,6 +159,7 @@ function createNodes(
       connectTimeout: timeout,
       httpProxy: config.httpProxy,
       publicOnly: config.publicOnly === true,
+      isStranger: config.isStranger === true,
       http2: config.http2 === "auto",
       tls: own.tls,
     },

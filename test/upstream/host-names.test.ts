@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { sleep } from "../../src/clock.ts";
 import { HostNames } from "../../src/upstream/wire/host-names.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
@@ -81,4 +82,70 @@ test("names whose servers are silent take one lookup at a time, and others go pa
   running[0]!.fail(error);
   await tick();
   expect(take().map(({ name }) => name)).toEqual(["s2"]);
+});
+
+/** How long the system asks a silent server. */
+const GIVEN_UP_AFTER = 10_000;
+
+/** Lookups as the system makes them, two at once; all servers but those of good names are silent. */
+function openSystem() {
+  const clock = new ManualClock();
+  const begun: string[] = [];
+  const waiting: (() => void)[] = [];
+  let free = 2;
+  const names = new HostNames(clock, async (name) => {
+    if (free > 0) free -= 1;
+    else await new Promise<void>((begin) => waiting.push(begin));
+    begun.push(name);
+    try {
+      if (name.startsWith("good")) return A;
+      await sleep(GIVEN_UP_AFTER, clock);
+      throw Object.assign(new Error("EAI_AGAIN"), { code: "EAI_AGAIN" });
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    }
+  });
+  const pass = async (duration: number) => {
+    await tick();
+    clock.advance(duration);
+    await tick();
+  };
+  return { names, begun, pass };
+}
+
+test("fifty names of a stranger whose servers are silent hold up no other name", async () => {
+  const { names, begun, pass } = openSystem();
+  const strangers = Promise.allSettled(
+    Array.from({ length: 50 }, (_, at) => names.addressesForStranger(`stranger-${at}`)),
+  );
+  await tick();
+  expect(await names.addressesOf("good")).toEqual(A);
+
+  // Not even beside a silent one of ours: the next thread that is free is for what asked first.
+  void names.addressesOf("silent").catch(() => undefined);
+  const another = names.addressesOf("good-too");
+  await pass(GIVEN_UP_AFTER);
+  expect(await another).toEqual(A);
+  const codes = (await strangers).map((each) => each.status === "rejected" && each.reason.code);
+  expect(new Set(codes)).toEqual(new Set(["EAI_AGAIN"]));
+  // Nobody waits for the others any more.
+  expect(begun).toEqual(["stranger-0", "good", "silent", "good-too"]);
+});
+
+test("a stranger's name that led somewhere leads there while others have the turn", async () => {
+  const { names, pass } = openSystem();
+  expect(await names.addressesForStranger("good")).toEqual(A);
+  void names.addressesForStranger("stranger").catch(() => undefined);
+  const again = names.addressesForStranger("good");
+  await pass(500);
+  expect(await again).toEqual(A);
+});
+
+test("a name that is ours does not wait for the turn that a stranger has for it", async () => {
+  const { names, begun } = openSystem();
+  for (const name of ["stranger", "good"]) void names.addressesForStranger(name).catch(() => undefined);
+  await tick();
+  expect([await names.addressesOf("good"), begun]).toEqual([A, ["stranger", "good"]]);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { isPrivateHost, isPublicAddress, lookUpPublic } from "../../src/upstream/wire/public-address.ts";
+import { lookUp } from "../../src/upstream/wire/host-names.ts";
+import { isPrivateHost, isPublicAddress, publicOnly } from "../../src/upstream/wire/public-address.ts";
 
 describe("an address", () => {
   test.each([
@@ -73,7 +74,7 @@ describe("an address", () => {
 
 test("a name that leads to this machine is not connected to", async () => {
   const outcome = await new Promise((resolve) => {
-    lookUpPublic("localhost", { all: true }, (error, addresses) => resolve(error ?? addresses));
+    publicOnly(lookUp)("localhost", { all: true }, (error, addresses) => resolve(error ?? addresses));
   });
   expect(outcome).toMatchObject({ message: "it is at an address that is not public" });
 });

@@ -1,6 +1,5 @@
 import type { LookupAddress } from "node:dns";
 import { BlockList, isIP, type LookupFunction } from "node:net";
-import { lookUp } from "./host-names.ts";
 
 /** Addresses that lead to this machine, its network or nowhere (RFC 6890 and the registries that follow it). */
 const V4 = [
@@ -53,23 +52,25 @@ export function isPrivateHost(hostname: string): boolean {
  * Looks a name up for a connection and refuses it when one of its addresses is not public. The connection goes to the
  * very address that was checked: a name that changes its mind afterwards changes nothing.
  */
-export const lookUpPublic: LookupFunction = (hostname, options, done) => {
-  lookUp(hostname, { ...options, all: true }, (error, found) => {
-    const addresses = found as LookupAddress[];
-    if (error !== null) {
-      done(error, "");
-      return;
-    }
-    const [first] = addresses;
-    if (first === undefined || !addresses.every(({ address }) => isPublicAddress(address))) {
-      done(new PrivateAddress(), "");
-    } else if (options.all === true) {
-      done(null, addresses);
-    } else {
-      done(null, first.address, first.family);
-    }
-  });
-};
+export function publicOnly(lookUp: LookupFunction): LookupFunction {
+  return (hostname, options, done) => {
+    lookUp(hostname, { ...options, all: true }, (error, found) => {
+      const addresses = found as LookupAddress[];
+      if (error !== null) {
+        done(error, "");
+        return;
+      }
+      const [first] = addresses;
+      if (first === undefined || !addresses.every(({ address }) => isPublicAddress(address))) {
+        done(new PrivateAddress(), "");
+      } else if (options.all === true) {
+        done(null, addresses);
+      } else {
+        done(null, first.address, first.family);
+      }
+    });
+  };
+}
 
 /** A name leads to an address that is not of the public internet. */
 export class PrivateAddress extends Error {

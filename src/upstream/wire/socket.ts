@@ -5,8 +5,8 @@ import type { AbortSignalLike, Clock, Duration, Instant } from "../../clock.ts";
 import type { TlsMaterial } from "../../config/tls-files.ts";
 import { GatewayError } from "../../errors.ts";
 import { ConnectionGone, ConnectTimeout, proxyRefused } from "./connection-failure.ts";
-import { lookUp } from "./host-names.ts";
-import { isPrivateHost, lookUpPublic, PrivateAddress } from "./public-address.ts";
+import { lookUp, lookUpForStranger } from "./host-names.ts";
+import { isPrivateHost, PrivateAddress, publicOnly } from "./public-address.ts";
 
 /** Where connections lead and how. */
 export interface ConnectionTarget {
@@ -17,6 +17,8 @@ export interface ConnectionTarget {
   readonly httpProxy?: string | undefined;
   /** True: to addresses of the public internet alone; not together with a proxy, which looks names up itself. */
   readonly publicOnly?: boolean;
+  /** A stranger named it, and nobody has decided to use it: its name must not hold up others. */
+  readonly isStranger?: boolean;
   /** HTTP/2 is spoken where the node offers it (ALPN). */
   readonly http2?: boolean;
   /** Asked for each new connection; an error where none may be made. */
@@ -43,9 +45,9 @@ export async function openSocket(target: ConnectionTarget, wait: SocketWait): Pr
   const until = { ...wait, deadline: clock.now() + target.connectTimeout };
   const way = target.httpProxy === undefined ? undefined : await openTunnel(new URL(target.httpProxy), url, until);
   if (way === undefined && target.publicOnly === true && isPrivateHost(url.hostname)) throw new PrivateAddress();
-  const place = way === undefined ? placeOf(url, target.publicOnly) : { socket: way };
+  const place = way === undefined ? placeOf(url, target) : { socket: way };
   const socket = await (tls === undefined
-    ? (way ?? connected(connectTcp(placeOf(url, target.publicOnly)), "connect", until))
+    ? (way ?? connected(connectTcp(placeOf(url, target)), "connect", until))
     : connected(connectTls({ ...place, ...handshakeOf(url, target.http2), ...tls }), "secureConnect", until));
   // What has taken the address of a machine that is gone says so to a probe: none may vouch for it for long.
   return socket.setKeepAlive(true, KEEP_ALIVE).setNoDelay(true);
@@ -73,11 +75,12 @@ interface Place {
   readonly lookup: LookupFunction;
 }
 
-function placeOf({ hostname, port, protocol }: URL, publicOnly = false): Place {
+function placeOf({ hostname, port, protocol }: URL, target?: ConnectionTarget): Place {
+  const lookup = target?.isStranger === true ? lookUpForStranger : lookUp;
   return {
     host: hostname.replace(/^\[|\]$/g, ""),
     port: Number(port || (protocol === "https:" ? 443 : 80)),
-    lookup: publicOnly ? lookUpPublic : lookUp,
+    lookup: target?.publicOnly === true ? publicOnly(lookup) : lookup,
   };
 }
 
