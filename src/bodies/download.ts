@@ -13,8 +13,8 @@ export interface DownloadOptions {
   readonly timeout: Duration;
   /** In bytes. */
   readonly maxBody: number;
-  /** Looks up the host of the URL where that is a name; otherwise Node does. */
-  readonly lookup?: LookupFunction;
+  /** Looks up the host of the URL where that is a name. */
+  readonly lookup: LookupFunction;
   /** Ends it early. */
   readonly signal?: AbortSignalLike;
 }
@@ -43,8 +43,13 @@ export async function download(url: string, options: DownloadOptions): Promise<D
   });
   signal?.addEventListener("abort", stop);
   if (signal?.aborted === true) stop();
-  const connect = { timeout, ...(lookup && { lookup }) };
-  const agent = new Agent({ pipelining: 0, connect, maxHeaderSize: 16 * 1024, headersTimeout: 0, bodyTimeout: 0 });
+  const agent = new Agent({
+    pipelining: 0,
+    connect: { timeout, lookup },
+    maxHeaderSize: 16 * 1024,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
   try {
     const { statusCode, headers, body } = await request(url, {
       dispatcher: agent,

@@ -3,6 +3,7 @@ import { type Download, download } from "../bodies/download.ts";
 import type { Clock, Duration } from "../clock.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
+import { lookUp } from "../host-names.ts";
 import { readUnrepeatedObject } from "../json.ts";
 import { readVerificationKey, type VerificationKey } from "./verification-key.ts";
 
@@ -95,7 +96,7 @@ async function fetchSet(url: string, clock: Clock): Promise<Download> {
   const accept = "application/jwk-set+json, application/json";
   let answer: Download;
   try {
-    answer = await download(url, { clock, accept, timeout: FETCH_TIMEOUT, maxBody: MAX_SET });
+    answer = await download(url, { clock, accept, timeout: FETCH_TIMEOUT, maxBody: MAX_SET, lookup: lookUp });
   } catch (error) {
     const { message, cause } = error as Error;
     throw cause instanceof NotCollected && cause.fault === "too-large" ? tooLarge() : new KeySetFault(message);

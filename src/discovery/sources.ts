@@ -4,7 +4,7 @@ import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
 import type { DiscoveryConfig } from "../config/schema.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import { isReadable } from "../config/urls.ts";
-import { lookUp } from "../upstream/wire/host-names.ts";
+import { lookUp } from "../host-names.ts";
 import { isPrivateHost, PrivateAddress, publicOnly } from "../upstream/wire/public-address.ts";
 import { type AssetList, MAX_LIST, readAssetList, nameSome } from "./asset-list.ts";
 import { credentialsUrl, readCredentials } from "./credentials.ts";

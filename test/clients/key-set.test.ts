@@ -4,8 +4,11 @@ import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { keyUrl } from "../../src/clients/key-source.ts";
+import { systemClock } from "../../src/clock.ts";
 import { FileWatcher } from "../../src/config/watched-files.ts";
 import { Tokens } from "../../src/clients/tokens.ts";
+import { leadHere } from "../support/lookups.ts";
 import { passWithLooks } from "../support/looks.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
@@ -90,6 +93,15 @@ describe("the keys of an issuer at a URL", () => {
     const { verdict } = open({ jwksUrl: server.url });
     expect(await Promise.all(Array.from({ length: 20 }, () => verdict(first)))).toEqual(Array(20).fill(GOOD));
     expect(server.requests).toBe(1);
+  });
+
+  test("are fetched from where their host led last while its name server is silent", async () => {
+    const server = await listen();
+    const names = leadHere("keys.example");
+    const source = keyUrl(server.url.replace("127.0.0.1", "keys.example"), systemClock());
+    expect((await source.read()).keys).toHaveLength(1);
+    names.fallSilent();
+    expect((await source.read()).keys).toHaveLength(1);
   });
 
   test.each([

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { lookUp } from "../../src/upstream/wire/host-names.ts";
+import { lookUp } from "../../src/host-names.ts";
 import { isPrivateHost, isPublicAddress, publicOnly } from "../../src/upstream/wire/public-address.ts";
 
 describe("an address", () => {

@@ -3,6 +3,7 @@ import type { Clock } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { readSecret } from "../../config/secret.ts";
 import { readTls } from "../../config/tls-files.ts";
+import { lookUp } from "../../host-names.ts";
 import { connectorTelling, type OnSocket, sentinelConnectorTelling } from "./connector.ts";
 
 export type RedisClient = Redis | Cluster;
@@ -135,9 +136,16 @@ function createClusterClient(urls: readonly string[], options: ReturnType<typeof
     // Moves and failovers are also noticed when no command runs into them.
     slotsRefreshInterval: 5_000,
     // A certificate names hosts, not the addresses behind them.
-    ...(tls !== undefined && { dnsLookup: (address, callback) => callback(null, address) }),
+    dnsLookup:
+      tls === undefined
+        ? (host, done) => lookUp(host, {}, (error, address) => done(error, address as string))
+        : (host, done) => done(null, host),
     // Where they may wait in a queue.
-    redisOptions: { ...redisOptions, commandTimeout: GIVE_UP_AFTER },
+    redisOptions: {
+      ...redisOptions,
+      commandTimeout: GIVE_UP_AFTER,
+      Connector: connectorTelling(() => undefined),
+    },
   });
   cluster.on("+node", (node: Redis) => {
     watchAsking(node);

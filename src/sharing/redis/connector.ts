@@ -1,6 +1,7 @@
 import { connect as connectTcp, type NetConnectOpts, type Socket } from "node:net";
 import { connect as connectTls, type ConnectionOptions } from "node:tls";
 import { AbstractConnector, type RedisOptions, SentinelConnector } from "ioredis";
+import { lookUp } from "../../host-names.ts";
 
 /** Is notified of each socket to Redis as it is made. */
 export type OnSocket = (socket: Socket) => void;
@@ -30,7 +31,7 @@ export function connectorTelling(onSocket: OnSocket, targetOf: (options: Target)
     override connect(): Promise<Socket> {
       this.connecting = true;
       const { host, port, family, path, tls } = targetOf(this.options);
-      const place = path === undefined || path === null ? { host, port, family } : { path };
+      const place = path === undefined || path === null ? { host, port, family, lookup: lookUp } : { path };
       const socket =
         tls === undefined ? connectTcp(place as NetConnectOpts) : connectTls({ ...place, ...tls } as ConnectionOptions);
       socket.once("error", (error: Error) => (this.firstError = error));

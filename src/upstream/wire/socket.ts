@@ -5,7 +5,7 @@ import type { AbortSignalLike, Clock, Duration, Instant } from "../../clock.ts";
 import type { TlsMaterial } from "../../config/tls-files.ts";
 import { GatewayError } from "../../errors.ts";
 import { ConnectionGone, ConnectTimeout, proxyRefused } from "./connection-failure.ts";
-import { lookUp, lookUpForStranger } from "./host-names.ts";
+import { lookUp, lookUpForStranger } from "../../host-names.ts";
 import { isPrivateHost, PrivateAddress, publicOnly } from "./public-address.ts";
 
 /** Where connections lead and how. */

@@ -1,7 +1,7 @@
 import { ADDRCONFIG, lookup as askSystem, type LookupAddress } from "node:dns";
 import type { LookupFunction } from "node:net";
 import { LRUCache } from "lru-cache";
-import { type Clock, type Duration, systemClock, valueWithin } from "../../clock.ts";
+import { type Clock, type Duration, systemClock, valueWithin } from "./clock.ts";
 
 /** Of one name, in the order in which they are tried. */
 type Addresses = readonly LookupAddress[];
@@ -33,7 +33,8 @@ class Turn {
  * Looks host names up for all connections of the process. Node asks the system, whose calls cannot be cut short and have two
  * threads between them: two names whose servers are silent would hold up all others for ever. So each name is asked for once
  * at a time, those with silent servers one after the other, those of strangers as well, and where an answer does not come,
- * what came last stands. Nobody is misled by that: no connection carries a call before the node at its end has proved itself.
+ * what came last stands. Nobody is misled by that: no connection carries a call before the node at its end has proved itself,
+ * an issuer shows its certificate, and Redis is where it was.
  */
 export class HostNames {
   private readonly clock: Clock;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { sleep } from "../../src/clock.ts";
-import { HostNames } from "../../src/upstream/wire/host-names.ts";
-import { ManualClock } from "../support/manual-clock.ts";
+import { sleep } from "../src/clock.ts";
+import { HostNames } from "../src/host-names.ts";
+import { ManualClock } from "./support/manual-clock.ts";
 
 const A = [{ address: "192.0.2.1", family: 4 as const }];
 const B = [{ address: "192.0.2.2", family: 4 as const }];
