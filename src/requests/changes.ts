@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { type Batch, changeText, idAt, type Position } from "../aggregate/change.ts";
 import type { Changes } from "../aggregate/changes.ts";
+import type { Tier } from "../clients/client.ts";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { BackgroundReader } from "../registry/background-reader.ts";
@@ -26,7 +27,7 @@ const STREAM_FIELDS = [
   "no",
 ];
 
-/** Why the changes since an id cannot be listed: there was none, or it is not known here. */
+/** Why the changes since an id cannot be listed: there was none, or it is not known here whose they are, or which. */
 type ResetReason = "new" | "unknown";
 
 /** What changed in the catalogue: as a stream of events, or with `since` as one answer. Undefined: the stream has begun. */
@@ -54,8 +55,11 @@ function changesSince({ services, snapshot, client }: RequestContext, since: str
   if (batches === undefined) return { changes: [], lastId: last.id, reset: true, more: false };
   const listed: object[] = [];
   for (const batch of batches) {
-    if (!maySeeChanges(snapshot, client?.tier, batch)) continue;
     const first = batch.n === position!.n ? position!.count : 0;
+    if (first >= batch.changes.length) continue;
+    const sight = sightOf(snapshot, client?.tier, batch);
+    if (sight === "unknown") return { changes: [], lastId: last.id, reset: true, more: false };
+    if (sight === "hidden") continue;
     for (let count = first + 1; count <= batch.changes.length; count += 1) {
       listed.push(JSON.parse(changeText(batch, count)) as object);
       const isLast = batch === last && count === batch.changes.length;
@@ -67,17 +71,20 @@ function changesSince({ services, snapshot, client }: RequestContext, since: str
   return { changes: listed, lastId: last.id, reset: false, more: false };
 }
 
-/** Whether a client of this tier may see what a batch says: it is about a registry that the client may use, or might have. */
-function maySeeChanges(
+/**
+ * Whether a client of this tier may see what a batch says: it is about a registry that the client may use, or might have.
+ * Unknown where the alias that the registry had is one that the client may use, and may be another registry's by now.
+ */
+function sightOf(
   { upstreams }: Snapshot,
-  tier: Parameters<typeof maySee>[0],
-  { admin, registry }: Pick<Batch, "admin" | "registry">,
-): boolean {
-  if (tier === undefined || tier.seesAll) return true;
+  tier: Tier | undefined,
+  { admin, registry }: Batch,
+): "seen" | "hidden" | "unknown" {
+  if (tier === undefined || tier.seesAll) return "seen";
   const upstream = upstreams.byAdmin(admin);
-  if (upstream !== undefined) return maySee(tier, upstream);
-  // Its alias may be another registry's by now.
-  return tier.allows(registry) && upstreams.byName(registry) === undefined;
+  if (upstream !== undefined) return maySee(tier, upstream) ? "seen" : "hidden";
+  if (!tier.allows(registry)) return "hidden";
+  return upstreams.byName(registry) === undefined ? "seen" : "unknown";
 }
 
 interface Stream {
@@ -208,8 +215,10 @@ export class ChangeStreams {
     for (const batch of batches) {
       const first = batch.n === stream.position.n ? stream.position.count : 0;
       stream.position = { n: batch.n, count: batch.changes.length };
-      if (first >= batch.changes.length || !maySeeChanges(context.snapshot, context.client?.tier, batch)) continue;
-      if (!this.write(stream, this.eventsOf(batch, first))) return;
+      if (first >= batch.changes.length) continue;
+      const sight = sightOf(context.snapshot, context.client?.tier, batch);
+      if (sight === "unknown") return this.reset(stream, "unknown");
+      if (sight === "seen" && !this.write(stream, this.eventsOf(batch, first))) return;
     }
   }
 

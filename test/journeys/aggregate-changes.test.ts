@@ -6,7 +6,7 @@ import { subscribe, type Subscriber } from "../support/event-stream.ts";
 import { testConfig } from "../support/gateway.ts";
 import { ShiftedClock } from "../support/shifted-clock.ts";
 
-const { startAggregate } = useAggregates();
+const { startRegistries, startBefore, startAggregate } = useAggregates();
 const CHANGES = "/catalog/v1/changes";
 
 const open: Subscriber[] = [];
@@ -188,6 +188,49 @@ describe("clients of tiers", () => {
     const [seen] = await again.next("change", 2);
     expect(seen!.data.registry).toBe("amulet");
     expect(again.text).not.toContain("bonds");
+  });
+});
+
+// They were passed over in silence, and never told.
+describe("changes of a registry whose alias may be another's by now", () => {
+  const tiers = { anonymous: { upstreams: ["amulet", "bonds"] } };
+
+  test.each(["that has not named its admin", "with another admin"])("one %s: clients list anew", async (other) => {
+    const registries = await startRegistries({ amulet: {}, bonds: {}, coins: {} });
+    const { amulet, bonds, coins } = registries as Record<"amulet" | "bonds" | "coins", SampleRegistry>;
+    const keysWith = (url: string) => ({
+      upstreams: [
+        { name: "amulet", admin: amulet.admin, urls: [amulet.url] },
+        { name: "bonds", urls: [url] },
+      ],
+      clients: { tiers },
+    });
+    const { url, gateway } = await startBefore(registries, keysWith(bonds.url), { clock });
+    list(amulet, [ONE]);
+    list(bonds, [ONE]);
+    const subscriber = await follow(url);
+    await subscriber.next("change", 2);
+    const before = subscriber.lastId!;
+    list(bonds, [ONE, TWO]);
+    const [added] = await subscriber.next("change");
+    expect(added!.data).toMatchObject({ type: "instrument_added", registry: "bonds" });
+    if (other === "with another admin") list(coins, [ONE]);
+    else coins.script(() => ({ status: 503 }));
+    const { listen, operations } = gateway.config;
+    await gateway.reload({ ...testConfig(keysWith(coins.url)), listen, operations });
+    if (other === "with another admin") {
+      await expect.poll(() => gateway.upstreams().byName("bonds")!.admin).toBe(coins.admin);
+    }
+    const { json } = await get(`${url}${CHANGES}?since=${before}`);
+    expect(json).toMatchObject({ changes: [], reset: true });
+    // Where the alias is another's, that the registry went may come in between.
+    if (other === "that has not named its admin") {
+      expect((await get(`${url}${CHANGES}?since=${String(json.lastId)}`)).json.reset).toBe(false);
+    }
+    const again = await follow(url, { lastId: before });
+    const [reset] = await again.next("reset");
+    expect(reset!.data).toEqual({ id: reset!.id, reason: "unknown" });
+    expect(again.text).not.toContain(bonds.admin);
   });
 });
 
