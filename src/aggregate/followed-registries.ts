@@ -32,8 +32,9 @@ export class FollowedRegistries {
   rows: ReadonlyMap<string, Row> = new Map();
   private readonly options: RegistriesOptions;
   private readonly byAdmin = new Map<string, FollowedRegistry>();
-  /** Since when each registry is configured here, and since when it is not any more. */
+  /** Since when each registry is configured here, has no upstream that is known to be it, and is not configured any more. */
   private readonly came = new Map<string, Instant>();
+  private readonly missing = new Map<string, Instant>();
   private readonly left = new Map<string, Instant>();
 
   constructor(options: RegistriesOptions) {
@@ -87,16 +88,25 @@ export class FollowedRegistries {
     const { all } = this.options.upstreams();
     const admins = new Set(all.map(({ admin }) => admin));
     for (const admin of admins) {
-      if (admin === undefined || this.came.has(admin)) continue;
+      if (admin === undefined) continue;
+      this.missing.delete(admin);
+      if (this.came.has(admin)) continue;
       this.came.set(admin, now);
       this.left.delete(admin);
     }
-    // One that has not named its admin may be any of those that were.
-    if (admins.has(undefined)) return [];
-    const leaving = [...this.came.keys()].filter((admin) => !admins.has(admin));
+    for (const admin of this.came.keys()) {
+      if (!admins.has(admin) && !this.missing.has(admin)) this.missing.set(admin, now);
+    }
+    // One that has not named its admin may be any of those that were; one that is silent may be so for ever.
+    const isOpen = admins.has(undefined);
+    const leaving = [...this.missing].flatMap(([admin, since]) =>
+      !isOpen || since + FORGET_AFTER <= now ? admin : [],
+    );
     for (const admin of leaving) {
+      this.missing.delete(admin);
       this.came.delete(admin);
-      this.left.set(admin, now);
+      // Other replicas may know that it is here.
+      if (!isOpen) this.left.set(admin, now);
     }
     for (const admin of this.left.keys()) if (this.get(admin)?.isGone !== false) this.left.delete(admin);
     return leaving;
@@ -112,7 +122,7 @@ export class FollowedRegistries {
         continue;
       }
       if (this.came.has(admin)) {
-        here.push(registry);
+        if (!this.missing.has(admin)) here.push(registry);
         continue;
       }
       const left = this.left.get(admin);

@@ -28,11 +28,14 @@ class Follower {
   /** Of which registry changes could not be found out, and why. */
   readonly failed: string[] = [];
   configured: readonly string[] = ["amulet", "bonds"];
+  /** Configured, and have not named their admins. */
+  unlearned: readonly string[] = [];
   private readonly catalogue: Catalogue;
 
   constructor(replica?: Replica) {
     const upstreams = () => {
-      const all = this.configured.map((name) => ({ name, admin: `${name}::1220` }) as Upstream);
+      const learned = this.configured.map((name) => ({ name, admin: `${name}::1220` }) as Upstream);
+      const all = [...learned, ...this.unlearned.map((name) => ({ name, admin: undefined }) as Upstream)];
       return { all, byAdmin: (admin: string) => all.find((each) => each.admin === admin) };
     };
     const shared = replica && { log: replica.coordinator.changes, texts: replica.texts };
@@ -111,6 +114,36 @@ describe("alone", () => {
       "instrument_changed amulet B",
       "instrument_added amulet C",
     ]);
+  });
+
+  // While any upstream had not named its admin, it was never told.
+  test("a registry went where for a quarter of an hour none was it, though a silent one may be", async () => {
+    const follower = new Follower();
+    await follower.read("amulet", []);
+    await follower.read("bonds", []);
+    const told = ["registry_added amulet", "registry_added bonds"];
+    const reload = (configured: readonly string[], unlearned: readonly string[]): void => {
+      follower.configured = configured;
+      follower.unlearned = unlearned;
+      follower.changes.look();
+    };
+    // However long nothing was said of it before.
+    clock.advance(3_600_000);
+    reload(["amulet"], ["bonds"]);
+    clock.advance(890_000);
+    follower.changes.look();
+    reload(["amulet", "bonds"], []);
+    reload(["amulet"], ["bonds"]);
+    clock.advance(890_000);
+    follower.changes.look();
+    expect(follower.types).toEqual(told);
+    clock.advance(20_000);
+    follower.changes.look();
+    expect(follower.types).toEqual([...told, "registry_removed bonds"]);
+    clock.advance(1_000);
+    reload(["amulet", "bonds"], []);
+    await follower.read("bonds", []);
+    expect(follower.types).toEqual([...told, "registry_removed bonds", "registry_added bonds"]);
   });
 
   // One that is deep enough could not be written again: no change of any registry was told any more.
