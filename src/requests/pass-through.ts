@@ -181,10 +181,10 @@ export async function passThroughUpstream(
   const found = await namedUpstream(context, named, deadlineOf);
   if (found === undefined && isAggregate(snapshot)) throw adminNotNamed(snapshot.config.routing, bodyMayName);
   const upstream = found ?? plainUpstream(snapshot, bodyMayName);
+  routeTo(context, upstream, found === undefined ? "plain" : namedBy(context, named.header));
   if (extraPath !== undefined && !upstream.config.extraPaths.includes(extraPath)) {
     throw new GatewayError("no_such_path", `no such path; the registry ${upstream.name} has no ${extraPath}`);
   }
-  routeTo(context, upstream, found === undefined ? "plain" : namedBy(context, named.header));
   return upstream;
 }
 

@@ -68,7 +68,9 @@ export function resolveUpstream(
     if (known !== undefined && !rules.upstreams.unlearned) throw disagreement(first, known);
     throw unknownAdmin(rules, first);
   }
-  if (!maySee(rules.tier, upstream)) throw upstreamForbidden(`${quote(first.value)} named in ${first.where}`);
+  // The alias of a base path or an extra path is not the client's.
+  if (named.path !== undefined) checkMayUse(rules.tier, upstream);
+  else if (!maySee(rules.tier, upstream)) throw upstreamForbidden(`${quote(first.value)} named in ${first.where}`);
   if (namings.length === 1) return upstream;
   const other = namings.find((each) => (find(rules.upstreams, each) ?? upstream) !== upstream);
   if (other !== undefined) throw disagreement(first, other);

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { createKey } from "../../src/clients/api-key.ts";
 import { contractId } from "../../src/sandbox/contracts.ts";
+import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { useAggregates } from "../support/aggregate-registries.ts";
 import { UPSTREAMS, type UpstreamName, useFiveRegistries, VIEWS } from "../support/five-registries.ts";
 import { errorOf, type ReceivedAnswer, send, type SentRequest } from "../support/send.ts";
 import { shareOf } from "../support/thorough.ts";
@@ -103,6 +105,40 @@ describe("a client of a tier", () => {
     expect((await ask("wallet", mixed)).status).toBe(403);
     const other = { path: `${PREFIX}/amulet${LISTING}`, headers: { [HEADER]: adminOf("gold") } };
     expect((await ask("wallet", other)).status).toBe(400);
+  });
+});
+
+describe("the alias of a registry that a client may not see", () => {
+  const { startRegistries, startBefore } = useAggregates();
+
+  test("is in no error of a URL without it, or of a registry that names the same admin", async () => {
+    const registries = await startRegistries({ gold: {}, bonds: {}, coins: {} });
+    const { gold, bonds, coins } = registries as Record<"gold" | "bonds" | "coins", SampleRegistry>;
+    const { url, operations, gateway } = await startBefore(registries, {
+      upstreams: [
+        { name: "amulet", urls: [gold.url] },
+        { name: "gold", admin: gold.admin, urls: [gold.url], basePaths: ["/vault"], extraPaths: ["/vault/v1/bars"] },
+        { name: "bonds", admin: bonds.admin, urls: [bonds.url], extraPaths: ["/ratings"] },
+        { name: "coins", admin: coins.admin, urls: [coins.url], extraPaths: ["/ratings"] },
+      ],
+      routing: { plain: "gold" },
+      clients: { tiers: { anonymous: { upstreams: ["amulet", "bonds", "coins"] } } },
+    });
+    const isDisabled = () => gateway.upstreams().byName("amulet")!.isDisabled;
+    await expect.poll(isDisabled).toBe(true);
+    const expected = {
+      [`/vault${LISTING}`]: [403, "upstream_forbidden"],
+      "/vault/registry/drafts/v1/x": [403, "upstream_forbidden"],
+      "/vault/v1/bars": [403, "upstream_forbidden"],
+      "/ratings": [403, "upstream_forbidden"],
+      [`${PREFIX}/amulet${LISTING}`]: [503, "upstream_disabled"],
+    };
+    for (const [path, [status, code]] of Object.entries(expected)) {
+      const answer = await send(url, { path });
+      expect([path, answer.status, answer.headers["registry-gateway-error"]]).toEqual([path, status, code]);
+      expect(answer.text).not.toContain("gold");
+    }
+    expect((await send(operations, { path: "/status" })).text).toContain('is configured for upstream \\"gold\\"');
   });
 });
 

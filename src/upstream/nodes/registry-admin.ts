@@ -34,8 +34,9 @@ export interface RegistryAdminParts {
 export class RegistryAdmin {
   /** Its party id: configured or learned; undefined before so many nodes have named it as have to agree. */
   id: string | undefined;
-  /** Why no request may be sent at all: nodes or upstreams contradict each other. */
+  /** Why no request may be sent at all: nodes or upstreams contradict each other. For operators: it may name other upstreams. */
   contradiction: string | undefined;
+  private isAnothers = false;
   private readonly parts: RegistryAdminParts;
   private readonly config: UpstreamConfig;
   private readonly nodes: readonly UpstreamNode[];
@@ -81,7 +82,9 @@ export class RegistryAdmin {
 
   /** Finds out anew whether nodes or upstreams contradict each other. */
   reconsider(): void {
-    this.contradiction = this.findContradiction();
+    const other = this.id === undefined ? undefined : this.parts.claim(this.id);
+    this.isAnothers = other !== undefined;
+    this.contradiction = other ?? this.findContradiction();
   }
 
   private learn(): string | undefined {
@@ -151,7 +154,8 @@ export class RegistryAdmin {
     const { nodes } = this;
     const { name, agreement } = this.config;
     if (this.contradiction !== undefined) {
-      const text = `upstream "${name}" is disabled: ${this.contradiction}`;
+      const why = this.isAnothers ? "another upstream has its admin" : this.contradiction;
+      const text = `upstream "${name}" is disabled: ${why}`;
       return new GatewayError("upstream_disabled", text, { retryAfter: COME_BACK });
     }
     if (agreement.admin > 1 && nodes.some(isWaiting)) {
@@ -172,14 +176,13 @@ export class RegistryAdmin {
     return { needed, agreeing, isReached: agreeing >= needed && this.contradiction === undefined };
   }
 
+  /** Among its own nodes. */
   private findContradiction(): string | undefined {
     const { id } = this;
     const {
       admin: configured,
       agreement: { admin: needed },
     } = this.config;
-    const other = id === undefined ? undefined : this.parts.claim(id);
-    if (other !== undefined) return other;
     const counts = this.countNames();
     if (configured === undefined) {
       const rivals = [...counts].filter(([admin, count]) => admin !== id && count >= needed).map(([admin]) => admin);
