@@ -17,12 +17,12 @@ import { type ServerObserverOptions, ServerObservers } from "../observe/observer
 import { BackgroundReader } from "../registry/background-reader.ts";
 import { Contexts } from "../registry/contexts.ts";
 import { purgeScopes } from "../registry/metadata-key.ts";
+import { hasCatalogue } from "../requests/catalogue.ts";
 import { ChangeStreams } from "../requests/changes.ts";
 import type { Services } from "../requests/context.ts";
 import { InFlight } from "../requests/in-flight.ts";
 import { registriesOf } from "../requests/aggregate.ts";
 import { createPublicListener } from "../requests/listener.ts";
-import { isAggregate } from "../requests/resolve-upstream.ts";
 import { type Coordination } from "../sharing/coordination.ts";
 import type { GatewayOptions } from "./gateway.ts";
 import { Overload } from "./overload.ts";
@@ -204,7 +204,7 @@ function createServices(
     clock,
     random,
     registries: () => registriesOf(parts.snapshots.latest),
-    isListing: () => isAggregate(parts.snapshots.latest),
+    isListing: () => hasCatalogue(parts.snapshots.latest),
     listed: async (listing) => aggregation.changes.take(await aggregation.catalogue.take(listing)),
   });
   const { changes } = aggregation;

@@ -1,5 +1,6 @@
 import { isWhole, partOf } from "../aggregate/catalogue.ts";
 import { searchCatalogue } from "../aggregate/catalogue-search.ts";
+import { notAllFound } from "../aggregate/contract-probe.ts";
 import {
   combineFreshness,
   composeAnswer,
@@ -12,11 +13,17 @@ import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { basePathOf, pageText, registriesOf, viewOf } from "./aggregate.ts";
 import type { RequestContext, Snapshot } from "./context.ts";
-import { checkMayUse } from "./resolve-upstream.ts";
+import { checkMayUse, isAggregate } from "./resolve-upstream.ts";
 import { type LocalTarget, parsePageQuery } from "./target.ts";
 
 export const CATALOGUE_REGISTRIES = "/catalog/v1/registries";
 export const CATALOGUE_INSTRUMENTS = "/catalog/v1/instruments";
+
+/** Whether there is a catalogue: of several registries, or of those that are known while others may yet be found. */
+export function hasCatalogue(snapshot: Snapshot): boolean {
+  const { upstreams, config } = snapshot;
+  return isAggregate(snapshot) || (upstreams.isSearching && config.routing.plain === "aggregate");
+}
 
 /** How long the first client waits for listings that no client has asked for in a while. */
 export const FIRST_READ_WAIT = 5_000;
@@ -85,7 +92,7 @@ function listInstruments(
   };
 }
 
-/** @throws GatewayError 404 for an admin of no registry here, 403 for one that the client may not see */
+/** @throws GatewayError 404 for an admin of no registry here, 503 for one that may yet be, 403 for one that the client may not see */
 function selectRegistries(snapshot: Snapshot, tier: Tier | undefined, admin: string | undefined): RegistryMetadata[] {
   const registries = registriesOf(snapshot, tier);
   if (admin === undefined) return registries;
@@ -93,6 +100,8 @@ function selectRegistries(snapshot: Snapshot, tier: Tier | undefined, admin: str
   if (upstream !== undefined) checkMayUse(tier, upstream);
   const selected = registries.filter((registry) => registry.upstream === upstream);
   if (selected.length > 0) return selected;
+  const { upstreams, config } = snapshot;
+  if (upstreams.unlearned && admin !== config.aggregate.adminId) throw notAllFound("has that admin");
   throw new GatewayError("admin_unknown", "this gateway serves no registry of that admin; see /catalog/v1/registries");
 }
 

@@ -6,12 +6,11 @@ import { GatewayError } from "../errors.ts";
 import { describeApi } from "../spec/openapi.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
 import { answerChanges, CATALOGUE_CHANGES } from "./changes.ts";
-import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
+import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES, hasCatalogue } from "./catalogue.ts";
 import type { Tier } from "../clients/client.ts";
 import type { RequestContext, Snapshot } from "./context.ts";
 import { renderDocs } from "./docs-page.ts";
 import { type Home, type HtmlPage, pageFields, renderHome } from "./html.ts";
-import { isAggregate } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
 import { answerFile, StaticFiles } from "./static-files.ts";
 import type { LocalTarget } from "./target.ts";
@@ -57,7 +56,7 @@ export function isDescription(path: string, snapshot: Snapshot): boolean {
 /** Whether the gateway itself has something at `path`. */
 export function isOwnPage(path: string, snapshot: Snapshot): boolean {
   if (path === HOME) return true;
-  return (CATALOGUE.has(path) && isAggregate(snapshot)) || isDescription(path, snapshot);
+  return (CATALOGUE.has(path) && hasCatalogue(snapshot)) || isDescription(path, snapshot);
 }
 
 /** The gateway's own pages: the catalogue, the description of the API, and what names both. Undefined: it is a stream. */
@@ -129,7 +128,7 @@ function makePages(snapshot: Snapshot, tier: Tier | undefined, version: string):
     alias: home.registries[0]?.name ?? "alias",
     prefix: routing.prefix,
     adminHeader: routing.adminHeader,
-    isAggregate: isAggregate(snapshot),
+    isAggregate: hasCatalogue(snapshot),
     takesAuthorization: upstreams.some(({ forwardAuthorization }) => forwardAuthorization !== false),
     strangers: clients === undefined ? "unlimited" : clients.anonymous === false ? "refused" : "limited",
   });
@@ -147,7 +146,7 @@ function describeHome(snapshot: Snapshot, tier: Tier | undefined): Home {
   return {
     name: "registry-gateway",
     ...(snapshot.config.docs ? { docs: DOCS, openapi: OPENAPI } : {}),
-    ...(isAggregate(snapshot) ? { catalog } : {}),
+    ...(hasCatalogue(snapshot) ? { catalog } : {}),
     registries: registriesOf(snapshot, tier).map((registry) => ({
       name: registry.upstream.name,
       admin: registry.upstream.admin ?? null,

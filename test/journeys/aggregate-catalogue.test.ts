@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type Aggregate, get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
+import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { startRedis } from "../support/redis.ts";
 
 const { startAggregate, startBefore, startRegistries } = useAggregates();
@@ -187,6 +188,23 @@ describe("the catalogue of instruments", () => {
     expect((await search(aggregate, { symbol: "gld" })).ids).toEqual(["BOND-2", "BOND-3"]);
     expect((await search(aggregate, { symbol: "gl" })).ids).toEqual([]);
     expect((await search(aggregate, { admin: "nobody" })).status).toBe(404);
+  });
+
+  // A registry that had not answered yet was told to be none.
+  test("of an admin that may yet be known are 503, and of one that no registry has 404", async () => {
+    const registries = await startRegistries({ amulet: {}, bonds: {} });
+    const { amulet, bonds } = registries as Record<"amulet" | "bonds", SampleRegistry>;
+    await bonds.kill();
+    const aggregate = await startBefore(registries, {
+      upstreams: [
+        { name: "amulet", admin: amulet.admin, urls: [amulet.url] },
+        { name: "bonds", urls: [bonds.url] },
+      ],
+      aggregate: { adminId: "operator::1220" },
+    });
+    const { status, json, headers } = await search(aggregate, { admin: bonds.admin });
+    expect([status, json.code, headers.get("retry-after")]).toEqual([503, "admin_not_known_yet", "5"]);
+    expect((await search(aggregate, { admin: "operator::1220" })).status).toBe(404);
   });
 
   // The é is one character at the registry, and two in the query.

@@ -267,6 +267,28 @@ test("the first registry that is found gets no request that names none, until th
   await until(async () => (await adminAt(gateway.url)) === 400);
 });
 
+// There was no such path.
+test("the catalogue has what was found, while others may yet be", async () => {
+  const [one, two] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: TWO })]);
+  const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
+  two.script(() => released);
+  const list = await startPublisher(listOf({ [ONE]: one.url, [TWO]: two.url }));
+  const gateway = await startGateway({ discovery: discoveryBy(list.url) });
+  const search = async (admin: string) => {
+    const answer = await fetch(`${gateway.url}/catalog/v1/instruments?admin=${encodeURIComponent(admin)}`);
+    const { instruments, code } = (await answer.json()) as { instruments?: object[]; code?: string };
+    return [answer.status, code ?? instruments!.length > 0];
+  };
+  await untilState(gateway, ONE, "pinned");
+  expect(await search(ONE)).toEqual([200, true]);
+  expect(await search(TWO)).toEqual([503, "admin_not_known_yet"]);
+  const home = await fetch(gateway.url, { headers: { accept: "application/json" } });
+  expect(await home.json()).toMatchObject({ catalog: { instruments: "/catalog/v1/instruments" } });
+  release(undefined);
+  await until(async () => (await search(TWO))[0] === 200);
+  expect(await search(partyOf("three"))).toEqual([404, "admin_unknown"]);
+});
+
 test("a URL that was answered by a found registry is answered by the written one that has its admin later", async () => {
   const [mine, found] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
   mine.script(() => ({ status: 503, body: "" }));
