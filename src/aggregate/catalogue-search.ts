@@ -39,11 +39,17 @@ const MAX_SIZE = 8 * 1024 * 1024;
 /** Each may have to be looked for in every instrument, in one go. */
 const MOST_WORDS = 10;
 
-/** How far a search came: the rank, and the last instrument by its registry and id. */
-type Position = readonly [query: string, rank: number, admin: string, id: string];
+/** How far a search came: the rank, and the last instrument by its registry, its place there and the digest of its id. */
+type Position = readonly [query: string, rank: number, admin: string, at: number, id: string];
 
 const PositionForm = Compile(
-  Type.Tuple([Type.String(), Type.Integer({ minimum: 0, maximum: RANKS.length - 1 }), Type.String(), Type.String()]),
+  Type.Tuple([
+    Type.String(),
+    Type.Integer({ minimum: 0, maximum: RANKS.length - 1 }),
+    Type.String(),
+    Type.Integer({ minimum: 0 }),
+    Type.String(),
+  ]),
 );
 
 /**
@@ -83,7 +89,7 @@ export function searchCatalogue(
     );
     size += text.length;
     if (instruments.length === query.pageSize || size >= MAX_SIZE) {
-      last = [digestOf(query), rank, admin, known.ids[at]!];
+      last = [digestOf(query), rank, admin, at, shortDigest(known.ids[at]!)];
     }
   }
   return { instruments, nextPageToken, searched: searched.map(({ known }) => known), missing };
@@ -128,19 +134,26 @@ interface Start {
 }
 
 function startAfter(searched: readonly Searched[], query: CatalogueQuery, token: string): Start {
-  const [digest, rank, admin, id] = readPosition(token);
-  const registry = searched.findIndex(({ known }) => known.listing.admin === admin);
-  const index = searched[registry]?.known.indexes.get(id);
+  const [digest, rank, admin, at, id] = readPosition(token);
   if (digest !== digestOf(query)) {
     throw new GatewayError("invalid_page_token", "the pageToken belongs to another search");
   }
-  if (index === undefined) {
+  const registry = searched.findIndex(({ known }) => known.listing.admin === admin);
+  const last = placeOf(id, at, searched[registry]?.known.ids ?? []);
+  if (last === undefined) {
     throw new GatewayError(
       "listing_changed",
       "the catalogue has changed since the search was begun; search again without pageToken",
     );
   }
-  return { rank: RANKS[rank]!, registry, from: index + 1 };
+  return { rank: RANKS[rank]!, registry, from: last + 1 };
+}
+
+/** Where the id of this digest stands: in its place, unless instruments came or went. */
+function placeOf(digest: string, at: number, ids: readonly string[]): number | undefined {
+  if (at < ids.length && shortDigest(ids[at]!) === digest) return at;
+  const found = ids.findIndex((id) => shortDigest(id) === digest);
+  return found === -1 ? undefined : found;
 }
 
 function readPosition(token: string): Position {

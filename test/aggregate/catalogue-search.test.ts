@@ -31,3 +31,24 @@ test("a query of a few words is searched, however often it repeats them, and one
   const many = Array.from({ length: 11 }, (_, i) => `e${i}`).join(" ");
   expect(() => search(many)).toThrow(expect.objectContaining({ status: 400, code: "invalid_query" }));
 });
+
+test("a search goes on behind the instrument that it came to, wherever that is by now, and not without it", async () => {
+  const { search, listFrom } = await buildLargeCatalogue(2, 10);
+  const whole = search("", { pageSize: 20 }).instruments;
+  const { nextPageToken: pageToken } = search("", { pageSize: 6 });
+  const rest = () => search("", { pageSize: 20, pageToken }).instruments;
+  expect(rest()).toEqual(whole.slice(6));
+  await listFrom(0, 5);
+  expect(rest()).toEqual(whole.slice(6));
+  await listFrom(0, 6);
+  expect(rest).toThrow(expect.objectContaining({ status: 400, code: "listing_changed" }));
+});
+
+test("a page token of an earlier form is refused as none of this catalogue", async () => {
+  const { search } = await buildLargeCatalogue(1, 10);
+  const page = search("", { pageSize: 6 });
+  const { id } = JSON.parse(page.instruments.at(-1)!) as { id: string };
+  const fields = JSON.parse(Buffer.from(page.nextPageToken!, "base64url").toString()) as unknown[];
+  const pageToken = Buffer.from(JSON.stringify([...fields.slice(0, 3), id])).toString("base64url");
+  expect(() => search("", { pageToken })).toThrow(expect.objectContaining({ status: 400, code: "invalid_page_token" }));
+});

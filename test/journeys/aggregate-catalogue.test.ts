@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { type Aggregate, get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
+import { type Aggregate, get, instrumentsOf, readListing, useAggregates } from "../support/aggregate-registries.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { startRedis } from "../support/redis.ts";
 
@@ -255,6 +255,17 @@ describe("the catalogue of instruments", () => {
     const other = await search(aggregate, { query: "other", pageToken: first.json.nextPageToken as string });
     expect([other.status, other.json.error]).toEqual([400, expect.stringContaining("another search")]);
     expect((await search(aggregate, { query: "x", pageToken: "AAAA" })).status).toBe(400);
+  });
+
+  // The token held the id, and nobody got beyond the first that was longer than a URL may be.
+  test("come in pages whatever the length of their ids", async () => {
+    const long = (at: number) => named(`L${at}-${"x".repeat(10_000)}`, "Long", "LNG");
+    const aggregate = await startAggregate({
+      amulet: { instruments: [long(0), long(1)] },
+      bonds: { instruments: [named("BOND-1", "Bond", "BND")] },
+    });
+    const walked = await readListing(aggregate.url + INSTRUMENTS, 1);
+    expect(walked.map(({ id }) => id)).toEqual([long(0).id, long(1).id, "BOND-1"]);
   });
 
   test("follow the registries while somebody uses them", async () => {

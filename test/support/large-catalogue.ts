@@ -17,6 +17,8 @@ const WORDS =
 export interface LargeCatalogue {
   readonly instruments: number;
   readonly search: (query: string, options?: Partial<CatalogueQuery>) => CataloguePage;
+  /** Has a registry list its instruments from this one on alone. */
+  readonly listFrom: (registry: number, first: number) => Promise<unknown>;
 }
 
 /** Builds the catalogue of so many registries with so many instruments each, as their listings would have brought them. */
@@ -31,19 +33,15 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
     },
     byAdmin: (admin: string) => upstreams.all.find((upstream) => upstream.admin === admin),
   };
+  const listFrom = (at: number, first: number) => {
+    const { admin } = all[at]!.upstream as { admin: string };
+    const epoch = listingEpoch(epochs, admin);
+    return catalogue.take(listingOf({ admin, instruments, first, seed: at + 1, epoch, asOf: clock.now() }));
+  };
   for (let at = 0; at < registries; at++) {
-    const admin = `registry-${at}::1220`;
-    const upstream = { name: `registry-${at}`, admin } as Upstream;
+    const upstream = { name: `registry-${at}`, admin: `registry-${at}::1220` } as Upstream;
     all.push({ upstream } as RegistryMetadata);
-    await catalogue.take(
-      listingOf({
-        admin,
-        instruments,
-        seed: at + 1,
-        epoch: listingEpoch(epochs, admin),
-        asOf: clock.now(),
-      }),
-    );
+    await listFrom(at, 0);
   }
   return {
     instruments: registries * instruments,
@@ -57,18 +55,21 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
         view: "",
         ...options,
       }),
+    listFrom,
   };
 }
 
 function listingOf({
   admin,
   instruments,
+  first,
   seed,
   epoch,
   asOf,
 }: {
   admin: string;
   instruments: number;
+  first: number;
   seed: number;
   epoch: string;
   asOf: number;
@@ -94,9 +95,9 @@ function listingOf({
   return {
     admin,
     info: undefined,
-    pages: [readWhole(`{"instruments":[${texts.join()}]}`)],
+    pages: [readWhole(`{"instruments":[${texts.slice(first).join()}]}`)],
     cacheControl: ["no-cache"],
-    digest: String(seed),
+    digest: `${seed} ${first}`,
     cutShortBy: undefined,
     epoch,
     softEpoch: "",
