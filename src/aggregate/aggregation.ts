@@ -1,4 +1,5 @@
 import { Catalogue, type CatalogueOptions } from "./catalogue.ts";
+import { CatalogueSearch } from "./catalogue-search.ts";
 import { Changes, type ChangesOptions } from "./changes.ts";
 import { ContractAdmins } from "./contract-admins.ts";
 import type { FactsPort } from "../sharing/ports.ts";
@@ -6,6 +7,7 @@ import type { FactsPort } from "../sharing/ports.ts";
 /** What the aggregate keeps while the process lives, over reloads. */
 export interface Aggregation {
   readonly catalogue: Catalogue;
+  readonly search: CatalogueSearch;
   readonly changes: Changes;
   readonly contracts: ContractAdmins;
 }
@@ -13,8 +15,10 @@ export interface Aggregation {
 export function createAggregation(
   options: CatalogueOptions & ChangesOptions & { readonly facts: FactsPort },
 ): Aggregation {
+  const catalogue = new Catalogue(options);
   return {
-    catalogue: new Catalogue(options),
+    catalogue,
+    search: new CatalogueSearch(catalogue),
     changes: new Changes(options),
     contracts: new ContractAdmins(options.facts),
   };

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { GatewayError } from "../errors.ts";
@@ -36,7 +37,7 @@ export interface CataloguePage {
 /** Characters of instruments on one page: beyond, it ends short of its size. */
 const MAX_SIZE = 8 * 1024 * 1024;
 
-/** Each may have to be looked for in every instrument, in one go. */
+/** Each may have to be looked for in every instrument. */
 const MOST_WORDS = 10;
 
 /** How far a search came: the rank, and the last instrument by its registry, its place there and the digest of its id. */
@@ -52,16 +53,86 @@ const PositionForm = Compile(
   ]),
 );
 
-/**
- * Searches the catalogue: better matches first, equal ones in the order of the merged listing.
- *
- * @throws GatewayError 400 for a page token of another search, or whose instrument is gone
- */
-export function searchCatalogue(
+/** Instruments that a search looks at in one turn of the event loop: a millisecond's worth, or a few. */
+const TURN = 2_000;
+
+/** To look whether anything of a registry matches costs as much as to look at one out of so many of its instruments. */
+const SCANNED = 16;
+
+/** Searches at once that take more than one turn: each keeps the listings that it began with. */
+const MOST_LONG = 32;
+
+/** Searches the catalogue. Searches that take long give way to everything else, and take turns among themselves. */
+export class CatalogueSearch {
+  private readonly catalogue: Catalogue;
+  private readonly long = new Set<Turn>();
+  private lastTurn: Promise<unknown> = Promise.resolve();
+
+  constructor(catalogue: Catalogue) {
+    this.catalogue = catalogue;
+  }
+
+  /**
+   * A page of what is found: better matches first, equal ones in the order of the merged listing. It is of the catalogue as
+   * it was at the beginning.
+   *
+   * @throws GatewayError 400 for a page token of another search, or whose instrument is gone, 503 where too many searches
+   * take long just now
+   */
+  async page(registries: readonly RegistryMetadata[], query: CatalogueQuery): Promise<CataloguePage> {
+    const turn: Turn = new Turn(() => this.giveWay(turn));
+    try {
+      return await findPage(this.catalogue, registries, { query, turn });
+    } finally {
+      this.long.delete(turn);
+    }
+  }
+
+  /** Resolves in a turn of the event loop that no other search has. */
+  private async giveWay(turn: Turn): Promise<void> {
+    if (!this.long.has(turn) && this.long.size >= MOST_LONG) {
+      const text =
+        "too many clients search for what takes long just now; try again in a second, or search for longer words";
+      throw new GatewayError("overloaded", text, { retryAfter: 1 });
+    }
+    this.long.add(turn);
+    this.lastTurn = this.lastTurn.then(() => setImmediate());
+    await this.lastTurn;
+  }
+}
+
+/** What one search may still look at until it gives way. */
+class Turn {
+  private readonly giveWay: () => Promise<void>;
+  private left = TURN;
+
+  constructor(giveWay: () => Promise<void>) {
+    this.giveWay = giveWay;
+  }
+
+  /** Whether it is over when so many instruments more are looked at. */
+  isOverAfter(instruments: number): boolean {
+    this.left -= instruments;
+    return this.left <= 0;
+  }
+
+  next(): Promise<void> {
+    this.left = TURN;
+    return this.giveWay();
+  }
+}
+
+interface Search {
+  readonly query: CatalogueQuery;
+  readonly turn: Turn;
+}
+
+async function findPage(
   catalogue: Catalogue,
   registries: readonly RegistryMetadata[],
-  query: CatalogueQuery,
-): CataloguePage {
+  search: Search,
+): Promise<CataloguePage> {
+  const { query } = search;
   const searched: Searched[] = [];
   const missing: string[] = [];
   for (const registry of registries) {
@@ -74,7 +145,7 @@ export function searchCatalogue(
   let size = 0;
   let last: Position | undefined;
   let nextPageToken: string | undefined;
-  for (const [rank, { name, known }, at] of matches(searched, query)) {
+  for await (const [rank, { name, known }, at] of matches(searched, search)) {
     if (last !== undefined) {
       nextPageToken = Buffer.from(JSON.stringify(last)).toString("base64url");
       break;
@@ -101,10 +172,10 @@ interface Searched {
   readonly known: RegistryInstruments;
 }
 
-function* matches(
+async function* matches(
   searched: readonly Searched[],
-  query: CatalogueQuery,
-): Generator<readonly [rank: Rank, registry: Searched, at: number]> {
+  { query, turn }: Search,
+): AsyncGenerator<readonly [rank: Rank, registry: Searched, at: number]> {
   const words = readQuery(query.query);
   if (words.words.length > MOST_WORDS) {
     throw new GatewayError("invalid_query", `query has more than ${MOST_WORDS} words; search for the rarest of them`);
@@ -112,15 +183,19 @@ function* matches(
   // What holds no letter and no digit was not meant to mean everything.
   if (words.phrase === "" && query.query.trim() !== "") return;
   const symbol = query.symbol === undefined ? undefined : symbolText(query.symbol);
-  const start = query.pageToken === undefined ? undefined : startAfter(searched, query, query.pageToken);
+  const start =
+    query.pageToken === undefined ? undefined : await startAfter(searched, query.pageToken, { query, turn });
   for (const rank of RANKS.slice(start?.rank ?? 0)) {
     const isFirst = rank === start?.rank;
     for (const registry of isFirst ? searched.slice(start.registry) : searched) {
       const from = isFirst && registry === searched[start.registry] ? start.from : 0;
       const { index } = registry.known;
-      for (const at of index.find(words, rank, from)) {
-        const isMeant = query.paused === undefined || index.isPaused(at) === query.paused;
-        if (isMeant && (symbol === undefined || index.hasSymbol(at, symbol))) yield [rank, registry, at];
+      if (turn.isOverAfter(index.size / SCANNED)) await turn.next();
+      for (const at of index.candidates(words, rank, from)) {
+        if (turn.isOverAfter(1)) await turn.next();
+        if (query.paused !== undefined && index.isPaused(at) !== query.paused) continue;
+        if (symbol !== undefined && !index.hasSymbol(at, symbol)) continue;
+        if (index.rankOf(at, words) === rank) yield [rank, registry, at];
       }
     }
   }
@@ -133,13 +208,14 @@ interface Start {
   readonly from: number;
 }
 
-function startAfter(searched: readonly Searched[], query: CatalogueQuery, token: string): Start {
+async function startAfter(searched: readonly Searched[], token: string, { query, turn }: Search): Promise<Start> {
   const [digest, rank, admin, at, id] = readPosition(token);
   if (digest !== digestOf(query)) {
     throw new GatewayError("invalid_page_token", "the pageToken belongs to another search");
   }
   const registry = searched.findIndex(({ known }) => known.listing.admin === admin);
-  const last = placeOf(id, at, searched[registry]?.known.ids ?? []);
+  const ids = searched[registry]?.known.ids ?? [];
+  const last = at < ids.length && shortDigest(ids[at]!) === id ? at : await placeOf(id, ids, turn);
   if (last === undefined) {
     throw new GatewayError(
       "listing_changed",
@@ -149,11 +225,13 @@ function startAfter(searched: readonly Searched[], query: CatalogueQuery, token:
   return { rank: RANKS[rank]!, registry, from: last + 1 };
 }
 
-/** Where the id of this digest stands: in its place, unless instruments came or went. */
-function placeOf(digest: string, at: number, ids: readonly string[]): number | undefined {
-  if (at < ids.length && shortDigest(ids[at]!) === digest) return at;
-  const found = ids.findIndex((id) => shortDigest(id) === digest);
-  return found === -1 ? undefined : found;
+/** Where the id of this digest stands now that instruments came or went. */
+async function placeOf(digest: string, ids: readonly string[], turn: Turn): Promise<number | undefined> {
+  for (const [at, id] of ids.entries()) {
+    if (turn.isOverAfter(1)) await turn.next();
+    if (shortDigest(id) === digest) return at;
+  }
+  return undefined;
 }
 
 function readPosition(token: string): Position {

@@ -63,8 +63,13 @@ export class SearchIndex {
     return this.paused.has(at);
   }
 
-  /** Places of the instruments that match with exactly this rank, in order, from `from` on. */
-  *find(query: Query, rank: Rank, from = 0): Generator<number> {
+  /** How well the instrument `at` matches; undefined: not at all. */
+  rankOf(at: number, query: Query): Rank | undefined {
+    return bestRank(this.text.slice(this.starts[at], this.starts[at + 1]), query);
+  }
+
+  /** Places of instruments among which are all that match with this rank, in order, from `from` on. */
+  *candidates(query: Query, rank: Rank, from = 0): Generator<number> {
     if (query.phrase === "") {
       if (rank === 0) for (let at = from; at < this.size; at++) yield at;
       return;
@@ -73,9 +78,7 @@ export class SearchIndex {
     const needed = rank === 3 ? query.words : [query.phrase];
     if (!needed.every((text) => this.text.includes(text)) || (rank === 3 && needed[0] === query.phrase)) return;
     const pattern = patternOf(query, rank);
-    for (let at = this.next(pattern, from); at < this.size; at = this.next(pattern, at + 1)) {
-      if (this.rankOf(at, query) === rank) yield at;
-    }
+    for (let at = this.next(pattern, from); at < this.size; at = this.next(pattern, at + 1)) yield at;
   }
 
   /** The first instrument from `from` on in which `pattern` occurs; {@link size} when there is none. */
@@ -94,10 +97,6 @@ export class SearchIndex {
       else high = middle - 1;
     }
     return low;
-  }
-
-  private rankOf(at: number, query: Query): Rank | undefined {
-    return bestRank(this.text.slice(this.starts[at], this.starts[at + 1]), query);
   }
 }
 

@@ -1,5 +1,4 @@
 import { isWhole, partOf } from "../aggregate/catalogue.ts";
-import { searchCatalogue } from "../aggregate/catalogue-search.ts";
 import { notAllFound } from "../aggregate/contract-probe.ts";
 import {
   combineFreshness,
@@ -38,7 +37,7 @@ export async function answerCatalogue(context: RequestContext): Promise<Composed
   backgroundReader.wake(visible.filter((registry) => aggregation.catalogue.instrumentsOf(registry) === undefined));
   await backgroundReader.whenRead(visible, clock.now() + FIRST_READ_WAIT);
   const composition =
-    path === CATALOGUE_REGISTRIES ? listRegistries(context) : listInstruments(context, query, parameters);
+    path === CATALOGUE_REGISTRIES ? listRegistries(context) : await listInstruments(context, query, parameters);
   const answer = composeAnswer(composition, context.request.headers, clock);
   context.outcome = answer.outcome;
   return answer;
@@ -65,25 +64,21 @@ function listRegistries({ services, snapshot, client }: RequestContext): Composi
   return { text: JSON.stringify({ registries }), freshness: combineFreshness([]), missing: cutShort };
 }
 
-function listInstruments(
+async function listInstruments(
   { services, snapshot, client }: RequestContext,
   query: string,
   parameters: ReadonlyMap<string, string>,
-): Composition {
+): Promise<Composition> {
   const { aggregation, clock } = services;
   const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
-  const page = searchCatalogue(
-    aggregation.catalogue,
-    selectRegistries(snapshot, client?.tier, parameters.get("admin")),
-    {
-      query: parameters.get("query") ?? "",
-      symbol: parameters.get("symbol"),
-      paused: readPaused(parameters.get("paused")),
-      pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
-      pageToken: pageToken || undefined,
-      view: viewOf(client?.tier),
-    },
-  );
+  const page = await aggregation.search.page(selectRegistries(snapshot, client?.tier, parameters.get("admin")), {
+    query: parameters.get("query") ?? "",
+    symbol: parameters.get("symbol"),
+    paused: readPaused(parameters.get("paused")),
+    pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
+    pageToken: pageToken || undefined,
+    view: viewOf(client?.tier),
+  });
   const now = clock.now();
   return {
     text: pageText(page),

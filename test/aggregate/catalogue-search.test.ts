@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { buildLargeCatalogue } from "../support/large-catalogue.ts";
 import { runs } from "../support/thorough.ts";
 
@@ -10,7 +10,7 @@ test("all instruments of 50 registries are searched to the end, page by page, wi
   const seen = new Set<string>();
   let pageToken: string | undefined;
   do {
-    const page = search("amulet gold", { pageSize: 1_000, pageToken });
+    const page = await search("amulet gold", { pageSize: 1_000, pageToken });
     for (const text of page.instruments) {
       const { id, name, registry } = JSON.parse(text) as { id: string; name: string; registry: string };
       expect(`${id} ${name}`.toLowerCase()).toMatch(/amulet/);
@@ -21,34 +21,71 @@ test("all instruments of 50 registries are searched to the end, page by page, wi
   } while (pageToken !== undefined);
   // The share of three words out of four that hold both of 24.
   expect(seen.size).toBeGreaterThan(EACH / 2);
-  const everything = search("", { pageSize: 1_000 });
+  const everything = await search("", { pageSize: 1_000 });
   expect(everything.instruments).toHaveLength(1_000);
 });
 
 test("a query of a few words is searched, however often it repeats them, and one of many is refused", async () => {
   const { search } = await buildLargeCatalogue(1, 10);
-  expect(search("amulet ".repeat(500)).instruments).toHaveLength(search("amulet").instruments.length);
+  const { instruments } = await search("amulet");
+  expect((await search("amulet ".repeat(500))).instruments).toEqual(instruments);
   const many = Array.from({ length: 11 }, (_, i) => `e${i}`).join(" ");
-  expect(() => search(many)).toThrow(expect.objectContaining({ status: 400, code: "invalid_query" }));
+  await expect(search(many)).rejects.toThrow(expect.objectContaining({ status: 400, code: "invalid_query" }));
 });
 
 test("a search goes on behind the instrument that it came to, wherever that is by now, and not without it", async () => {
   const { search, listFrom } = await buildLargeCatalogue(2, 10);
-  const whole = search("", { pageSize: 20 }).instruments;
-  const { nextPageToken: pageToken } = search("", { pageSize: 6 });
-  const rest = () => search("", { pageSize: 20, pageToken }).instruments;
-  expect(rest()).toEqual(whole.slice(6));
+  const whole = await search("", { pageSize: 20 });
+  const { nextPageToken: pageToken } = await search("", { pageSize: 6 });
+  const rest = async () => (await search("", { pageSize: 20, pageToken })).instruments;
+  expect(await rest()).toEqual(whole.instruments.slice(6));
   await listFrom(0, 5);
-  expect(rest()).toEqual(whole.slice(6));
+  expect(await rest()).toEqual(whole.instruments.slice(6));
   await listFrom(0, 6);
-  expect(rest).toThrow(expect.objectContaining({ status: 400, code: "listing_changed" }));
+  await expect(rest()).rejects.toThrow(expect.objectContaining({ status: 400, code: "listing_changed" }));
 });
 
 test("a page token of an earlier form is refused as none of this catalogue", async () => {
   const { search } = await buildLargeCatalogue(1, 10);
-  const page = search("", { pageSize: 6 });
+  const page = await search("", { pageSize: 6 });
   const { id } = JSON.parse(page.instruments.at(-1)!) as { id: string };
   const fields = JSON.parse(Buffer.from(page.nextPageToken!, "base64url").toString()) as unknown[];
   const pageToken = Buffer.from(JSON.stringify([...fields.slice(0, 3), id])).toString("base64url");
-  expect(() => search("", { pageToken })).toThrow(expect.objectContaining({ status: 400, code: "invalid_page_token" }));
+  await expect(search("", { pageToken })).rejects.toThrow(
+    expect.objectContaining({ status: 400, code: "invalid_page_token" }),
+  );
+});
+
+describe("a search that looks at many instruments", () => {
+  /** Each letter is in many of them, and no five words have them all. */
+  const LETTERS = "e q v k w m f";
+
+  // It held up everything else until it was over.
+  test("gives way to everything else, and is of the catalogue as it was when it began", async () => {
+    const { instruments, search, listFrom } = await buildLargeCatalogue(10, 2_000);
+    let turns = 0;
+    let isOver = false;
+    const count = (): void => {
+      turns += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    expect((await search(LETTERS)).instruments).toEqual([]);
+    isOver = true;
+    expect(turns).toBeGreaterThanOrEqual(instruments / 4_000);
+    const whole = await search("a", { pageSize: 20_000 });
+    const running = search("a", { pageSize: 20_000 });
+    for (let at = 0; at < 10; at += 1) await listFrom(at, 1_999);
+    expect(await running).toEqual(whole);
+    expect((await search("a", { pageSize: 20_000 })).instruments.length).toBeLessThanOrEqual(10);
+  });
+
+  test("is refused where many such run, until they are over; short ones never are", async () => {
+    const { search } = await buildLargeCatalogue(2, 2_000);
+    const many = Array.from({ length: 33 }, () => search(LETTERS));
+    await expect(many.at(-1)).rejects.toMatchObject({ status: 503, code: "overloaded", retryAfter: 1 });
+    expect((await search("")).instruments).toHaveLength(25);
+    await Promise.all(many.slice(0, -1));
+    expect((await search(LETTERS)).instruments).toEqual([]);
+  });
 });

@@ -1,6 +1,6 @@
 import { ListedPage, readPage } from "../../src/bodies/page.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
-import { type CataloguePage, type CatalogueQuery, searchCatalogue } from "../../src/aggregate/catalogue-search.ts";
+import { type CataloguePage, type CatalogueQuery, CatalogueSearch } from "../../src/aggregate/catalogue-search.ts";
 import { systemClock } from "../../src/clock.ts";
 import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { RegistryMetadata } from "../../src/registry/registry-metadata.ts";
@@ -16,7 +16,7 @@ const WORDS =
 /** A catalogue in memory, to search in. */
 export interface LargeCatalogue {
   readonly instruments: number;
-  readonly search: (query: string, options?: Partial<CatalogueQuery>) => CataloguePage;
+  readonly search: (query: string, options?: Partial<CatalogueQuery>) => Promise<CataloguePage>;
   /** Has a registry list its instruments from this one on alone. */
   readonly listFrom: (registry: number, first: number) => Promise<unknown>;
 }
@@ -26,6 +26,7 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
   const clock = systemClock();
   const { epochs } = localCoordinator(clock);
   const catalogue = new Catalogue({ clock, epochs, upstreams: () => upstreams });
+  const searches = new CatalogueSearch(catalogue);
   const all: RegistryMetadata[] = [];
   const upstreams = {
     get all(): Upstream[] {
@@ -46,7 +47,7 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
   return {
     instruments: registries * instruments,
     search: (query, options) =>
-      searchCatalogue(catalogue, all, {
+      searches.page(all, {
         query,
         symbol: undefined,
         paused: undefined,
