@@ -83,9 +83,9 @@ export class Catalogue {
     this.registries.delete(admin);
   }
 
-  /** What is known of a registry, unless it was purged since, or is older than its pages may be served. */
-  instrumentsOf({ upstream: { admin } }: RegistryMetadata): RegistryInstruments | undefined {
-    const known = admin === undefined ? undefined : this.registries.get(admin);
+  /** What is known of a registry, unless it is disabled, was purged since, or is older than its pages may be served. */
+  instrumentsOf({ upstream: { admin, isDisabled } }: RegistryMetadata): RegistryInstruments | undefined {
+    const known = admin === undefined || isDisabled ? undefined : this.registries.get(admin);
     if (known === undefined || known.listing.epoch !== listingEpoch(this.epochs, known.listing.admin)) {
       return undefined;
     }

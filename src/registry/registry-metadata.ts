@@ -120,8 +120,13 @@ export class RegistryMetadata {
     return this.cache.respond(resource, { method: "GET", headers, deadline, signal });
   }
 
-  /** The registry's admin, waited for where no node has named it yet. @throws GatewayError as {@link Upstream.learnAdmin} */
+  /**
+   * The registry's admin, waited for where no node has named it yet.
+   *
+   * @throws GatewayError as {@link Upstream.learnAdmin}, and 503 where it is disabled: what is stored may be another one's
+   */
   async admin(limits: Pick<MetadataRequest, "deadline" | "signal">): Promise<string> {
+    if (this.upstream.isDisabled) throw this.upstream.whyNone();
     // A signal is made when it is read: a known admin needs none.
     return this.upstream.admin ?? this.upstream.learnAdmin(limits.deadline, limits.signal);
   }

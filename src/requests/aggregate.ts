@@ -41,7 +41,7 @@ export async function answerAggregate(context: RequestContext): Promise<Composed
 
 /** The registries that the aggregate is made of, for a client of this tier. */
 export function registriesOf({ registries, upstreams }: Snapshot, tier?: Tier): RegistryMetadata[] {
-  return [...registries.values()].filter(({ upstream }) => upstreams.isServed(upstream) && maySee(tier, upstream));
+  return [...registries.values()].filter(({ upstream }) => !upstreams.isTwin(upstream) && maySee(tier, upstream));
 }
 
 /**

@@ -53,7 +53,7 @@ function listRegistries({ services, snapshot, client }: RequestContext): Composi
     if (known !== undefined && !isWhole(known)) cutShort.push(upstream.name);
     return {
       name: upstream.name,
-      admin: upstream.admin ?? null,
+      admin: upstream.usableAdmin ?? null,
       basePath: basePathOf(snapshot, registry),
       supportedApis: known?.supportedApis ?? null,
       health: upstream.state,

@@ -111,7 +111,7 @@ function pagesFor({ services, snapshot, client }: RequestContext): Pages {
   const byTier = made.get(snapshot) ?? new Map<Tier | undefined, MadePages>();
   made.set(snapshot, byTier);
   const admins = registriesOf(snapshot, tier)
-    .map(({ upstream }) => upstream.admin)
+    .map(({ upstream }) => upstream.usableAdmin)
     .join("\n");
   const known = byTier.get(tier);
   if (known?.admins === admins) return known.pages;
@@ -149,7 +149,7 @@ function describeHome(snapshot: Snapshot, tier: Tier | undefined): Home {
     ...(hasCatalogue(snapshot) ? { catalog } : {}),
     registries: registriesOf(snapshot, tier).map((registry) => ({
       name: registry.upstream.name,
-      admin: registry.upstream.admin ?? null,
+      admin: registry.upstream.usableAdmin ?? null,
       basePath: basePathOf(snapshot, registry),
     })),
   };

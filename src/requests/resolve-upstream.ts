@@ -246,13 +246,13 @@ type RoutedBy = "path" | "header" | "body" | "plain" | "learned" | "probe";
 /**
  * Lets a request go to an upstream, and notes why: for the log, at level debug alone.
  *
- * @throws GatewayError 403 where its client may not use the upstream, 503 where another one has its admin: what is stored is
- * of that one
+ * @throws GatewayError 403 where its client may not use the upstream, 503 for one that is disabled: what is stored may be
+ * another one's
  */
 export function routeTo(context: RequestContext, upstream: Upstream, by: RoutedBy): void {
   checkMayUse(context.client?.tier, upstream);
   context.upstream = upstream;
-  if (!context.snapshot.upstreams.isServed(upstream)) throw upstream.whyNone();
+  if (upstream.isDisabled) throw upstream.whyNone();
   const { log } = context.services.observers;
   if (!log.isLevelEnabled("debug")) return;
   const { id, operation } = context;

@@ -90,6 +90,11 @@ export class Upstream {
     return this.parts.nodes.disabledBecause !== undefined;
   }
 
+  /** As clients may know it: that of a disabled one may be another registry's. */
+  get usableAdmin(): string | undefined {
+    return this.isDisabled ? undefined : this.admin;
+  }
+
   /** What a request for it gets while none of its nodes may be asked. */
   whyNone(): GatewayError {
     return this.parts.nodes.whyNone();

@@ -82,20 +82,20 @@ export class Upstreams {
     return this.all.find((each) => each.admin === admin);
   }
 
-  /** False for one whose admin another one has: it is disabled, and what it is of is all there. */
-  isServed(upstream: Upstream): boolean {
-    return upstream.admin === undefined || this.byAdmin(upstream.admin) === upstream;
+  /** It was found, and is a written one, which has learned that since: one registry, and not two. */
+  isTwin({ name, admin }: Upstream): boolean {
+    return admin !== undefined && this.claims.isTwin(admin, name);
   }
 
-  /** Several are served. */
+  /** There are several registries, whether or not each is used. */
   get areSeveral(): boolean {
-    const first = this.all.find((each) => this.isServed(each));
-    return this.all.some((each) => each !== first && this.isServed(each));
+    const first = this.all.find((each) => !this.isTwin(each));
+    return this.all.some((each) => each !== first && !this.isTwin(each));
   }
 
-  /** The only one that is served; undefined where there are several, or others may yet be found. */
+  /** The only registry; undefined where there are several, or others may yet be found. */
   get sole(): Upstream | undefined {
-    return this.isSearching || this.areSeveral ? undefined : this.all.find((each) => this.isServed(each));
+    return this.isSearching || this.areSeveral ? undefined : this.all.find((each) => !this.isTwin(each));
   }
 
   /** Some upstream has not named its admin yet, or is still to be found: an admin that is not known may be that one. */
@@ -162,6 +162,11 @@ export class AdminClaims {
   holder(admin: string): string | undefined {
     const [first] = this.learned.get(admin) ?? [];
     return this.configured.get(admin) ?? first ?? this.found.get(admin);
+  }
+
+  /** Whether `name` was found to have `admin`, which a written upstream has learned. */
+  isTwin(admin: string, name: string): boolean {
+    return this.found.get(admin) === name && this.holder(admin) !== name;
   }
 
   /** Whether several upstreams claim it and none is configured to have it. */

@@ -220,6 +220,8 @@ test("a written upstream wins over one that is found, whether it names its admin
       lastError: expect.stringContaining('upstream "one" of the configuration'),
     }),
   ]);
+  // Both are one registry, which the plain base URL stands for.
+  expect(await adminAt(learned.url)).toBe(ONE);
 });
 
 test("a URL that waits for approval waits on after a reload, though no pin could be written", async () => {
