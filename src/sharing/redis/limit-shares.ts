@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import { GRANTED_AT_ONCE, type LimitAnswer, Windows } from "../limits.ts";
+import { GRANTED_AT_ONCE, type LimitAnswer, type LimitKind, Windows } from "../limits.ts";
 import { SlidingWindow } from "../sliding-window.ts";
 import { type CountedLimit, type CountedWindow, refusal, SLACK } from "./counted-limit.ts";
 import type { Keys } from "./keys.ts";
@@ -30,6 +30,7 @@ export class LimitShares {
   /** The share of this replica holds beside the count in Redis until this instant. */
   private sharedUntil: Instant = Infinity;
   private lostAt: Instant;
+  private hasGrantedToClients = false;
 
   constructor(keys: Pick<Keys, "limit">, members: Membership, clock: Clock) {
     this.keys = keys;
@@ -38,9 +39,12 @@ export class LimitShares {
     this.lostAt = clock.now();
   }
 
-  /** How much longer the share holds beside the count in Redis. */
-  holdsFor(now: Instant): Duration {
-    return this.sharedUntil - now;
+  /**
+   * How much longer the share holds beside the count in Redis; that of clients does not until one of them was granted
+   * something without Redis.
+   */
+  holdsFor(kind: LimitKind, now: Instant): Duration {
+    return SLACK[kind] === 0 || this.hasGrantedToClients ? this.sharedUntil - now : 0;
   }
 
   /** Redis is away: what it counts is not what is called from now on. */
@@ -69,6 +73,7 @@ export class LimitShares {
       return refusal(windows, now, (window) => this.freeIn(limit, window, now));
     }
     for (const window of windows) window.add(now);
+    if (SLACK[limit.kind] > 0) this.hasGrantedToClients = true;
     const used = windows.map((window) => window.requests - this.shareOf(limit, window, now) + window.own.count(now));
     return { granted: true, used, retryIn: GRANTED_AT_ONCE };
   }

@@ -49,7 +49,7 @@ export class RedisLimits implements Limits {
     const windows = limit.of(claim);
     const now = this.clock.now();
     if (!this.isUsable(claim.kind)) return this.shares.take(limit, windows, now);
-    const sharedFor = this.shares.holdsFor(now);
+    const sharedFor = this.shares.holdsFor(claim.kind, now);
     if (sharedFor > 0 && windows.some((window) => this.shares.freeBesideIn(limit, window, now) > 0)) {
       return refusal(windows, now, (window) => Math.min(this.shares.freeBesideIn(limit, window, now), sharedFor));
     }

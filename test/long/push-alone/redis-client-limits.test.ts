@@ -251,3 +251,13 @@ test("a replica by itself asks Redis seldom, and at once grants what is allowed"
   const client = clientOf({ requests: 10, per: 600_000 });
   expect(await admitAll(one!, client, 20)).toBe(10);
 });
+
+// Each client got a quarter of its tier for a second and a half after each start, with Redis there.
+test("a replica that has just started grants a client all that is allowed, one request after another", async () => {
+  const { replicas } = await replicasOfOne(1);
+  const [one] = limit(replicas);
+  const client = clientOf({ requests: 8, per: 600_000 });
+  let granted = 0;
+  for (let i = 0; i < 10; i += 1) granted += await admitAll(one!, client, 1);
+  expect(granted).toBe(8);
+});
