@@ -41,6 +41,9 @@ const LONGEST_TRAVEL: Duration = 1_000;
 /** A refusal is believed for this long at most: what replicas count together may be anybody's who can write there. */
 const ASK_AGAIN_AFTER: Duration = 1_000;
 
+/** Calls that are asked for at once for those that wait: one by one they would take a round trip to Redis each. */
+const MOST_AT_ONCE = 32;
+
 /** After an upstream's 429. */
 const SHRINK = 0.5;
 const LEAST_SHARE = 0.1;
@@ -233,9 +236,16 @@ export class RateLimit {
 
   /** Lets waiting calls go as long as there is something to take. */
   private async pump(counted: CountedCalls, operation: Operation): Promise<void> {
-    while (counted.queue.head !== undefined) {
-      if (!(await this.ask(counted, operation, counted.queue.head))) break;
-      counted.queue.admitNext();
+    let granted = 0;
+    let isRefused = false;
+    while (!isRefused && counted.queue.head !== undefined) {
+      const { head } = counted.queue;
+      const length = Math.min(counted.queue.sizeOf(head), counted.atOnce);
+      const answers = await Promise.all(Array.from({ length }, async () => this.ask(counted, operation, head)));
+      for (const isGranted of answers) if (isGranted) counted.queue.admitNext();
+      granted += answers.filter(Boolean).length;
+      isRefused = answers.includes(false);
+      counted.atOnce = Math.min(granted + 1, MOST_AT_ONCE);
     }
     counted.isPumping = false;
     this.schedulePump(counted);

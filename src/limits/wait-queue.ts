@@ -44,6 +44,10 @@ export class WaitQueue {
     return post.size + miss.size + refresh.size + background.size;
   }
 
+  sizeOf(priority: Priority): number {
+    return this.waiters[priority].size;
+  }
+
   /** How many would go before a newcomer of this priority. */
   sizeBefore(priority: Priority): number {
     let size = 0;
