@@ -1,4 +1,4 @@
-import type { Clock, Instant } from "../clock.ts";
+import type { CancelTimer, Clock, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import { type Priority, WaitQueue } from "./wait-queue.ts";
 
@@ -17,6 +17,9 @@ export class CountedCalls {
   readonly freeAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   readonly askAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   isPumping = false;
+  /** When waiting calls are asked for next. */
+  pumpAt: Instant = Infinity;
+  cancelPump: CancelTimer = () => undefined;
   /** So many calls are asked for at once for those that wait: one more than were granted lately, so that few are refused. */
   atOnce = 1;
   /** Lets waiting calls go, by the limit of who waited last: a reload may have brought another. */

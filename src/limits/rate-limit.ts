@@ -229,13 +229,19 @@ export class RateLimit {
   private schedulePump(counted: CountedCalls): void {
     const { head } = counted.queue;
     if (counted.isPumping || head === undefined) return;
-    counted.isPumping = true;
     const { clock } = this.parts;
-    clock.after(Math.max(counted.asksAt(head) - clock.now(), 1), () => void counted.pump());
+    const at = Math.max(counted.asksAt(head), clock.now() + 1);
+    // One that waits already may be less urgent, and have to wait for longer.
+    if (at >= counted.pumpAt) return;
+    counted.cancelPump();
+    counted.pumpAt = at;
+    counted.cancelPump = clock.after(at - clock.now(), () => void counted.pump());
   }
 
   /** Lets waiting calls go as long as there is something to take. */
   private async pump(counted: CountedCalls, operation: Operation): Promise<void> {
+    counted.isPumping = true;
+    counted.pumpAt = Infinity;
     let granted = 0;
     let isRefused = false;
     while (!isRefused && counted.queue.head !== undefined) {

@@ -234,6 +234,38 @@ describe.each([
     expect(order).toEqual(["post taken", "miss taken"]);
   });
 
+  // The queue was looked at when the background call had room: the POSTs before it waited for that, or were refused.
+  test("lets a call go as soon as there is room for it, though a less urgent one waits for longer", async () => {
+    const { budget, clock } = open({ requests: 10, per: 1_000 }, here(isRemote));
+    const start = clock.now();
+    const goneAt: string[] = [];
+    const take = (priority: Priority, maxWait = 2_000) => {
+      const call = { operation: "instruments", priority, maxWait, deadline: start + 10_000 } as const;
+      const note = (outcome: string) => void goneAt.push(`${priority} ${outcome} ${clock.now() - start}`);
+      void Promise.resolve(budget.take(call)).then(
+        () => note("taken"),
+        () => note("refused"),
+      );
+    };
+    const pass = async (duration: number) => {
+      for (let i = 0; i < duration; i += 10) {
+        clock.advance(10);
+        await tick();
+      }
+    };
+    for (let i = 0; i < 3; i += 1) take("post");
+    await pass(400);
+    for (let i = 0; i < 7; i += 1) take("post");
+    await pass(50);
+    goneAt.length = 0;
+    take("background");
+    await pass(50);
+    for (const maxWait of [900, 2_000]) take("post", maxWait);
+    await pass(700);
+    const inTime: unknown = expect.stringMatching(/^post taken 11[0-4]0$/);
+    expect(goneAt).toEqual([inTime, inTime]);
+  });
+
   test("lets nobody wait beyond its deadline", async () => {
     const { take, clock } = open({ requests: 1, per: 2_000 }, here(isRemote));
     await take("post");
