@@ -68,6 +68,7 @@ export class WaitQueue {
    * @throws what `late` makes when that is not before `until`; {@link clientGone} when `signal` aborts.
    */
   wait({ priority, until, signal, late }: WaitOptions): Promise<void> {
+    if (signal?.aborted === true) return Promise.reject(clientGone());
     return new Promise((resolve, reject) => {
       let cancelTimer: CancelTimer | undefined = undefined;
       const waiter: Waiter = {

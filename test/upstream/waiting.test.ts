@@ -43,6 +43,16 @@ describe("those who wait for their turn", () => {
     await expect(slow).rejects.toMatchObject({ status: 504 });
     expect(queue.admitNext()).toBe(false);
   });
+
+  // Its client left while Redis was asked: a call was used for nobody, in the place of somebody who waited.
+  test("do not wait at all when their client is gone already", async () => {
+    const clock = new ManualClock();
+    const queue = new WaitQueue(clock);
+    const gone = queue.wait({ priority: "post", until: clock.now() + 500, late, signal: AbortSignal.abort() });
+    expect(queue.size).toBe(0);
+    clock.advance(500);
+    await expect(gone).rejects.toMatchObject({ code: "client_gone" });
+  });
 });
 
 describe("a concurrency", () => {
