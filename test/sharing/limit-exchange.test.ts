@@ -19,7 +19,7 @@ test("calls that Redis forgot are given to it once, however many questions are u
   const exchange = new LimitExchange({
     connection: connection as never,
     epochs: epochs as never,
-    members: { id: "a", shareOf: () => 10 } as never,
+    members: { id: "a", agreedAt: -Infinity, shareOf: () => 10 } as never,
     clock,
   });
   const limit = new CountedLimit({ kind: "upstream", id: "amulet", windows });

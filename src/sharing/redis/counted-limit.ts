@@ -1,6 +1,7 @@
 import type { Duration, Instant } from "../../clock.ts";
 import { type LimitAnswer, type LimitClaim, type LimitKind, type WindowName, Windows } from "../limits.ts";
 import { SlidingWindow } from "../sliding-window.ts";
+import type { Membership } from "./membership.ts";
 
 /**
  * Share of a limit that all replicas together may grant without asking Redis first. Calls to a registry are all asked
@@ -22,6 +23,11 @@ export class CountedWindow {
   requests = 0;
   /** Calls in Redis, as last read. */
   known = 0;
+  /**
+   * What Redis said first since the replicas agreed who they are: the calls there, and those of them that are this
+   * replica's. Until then what it said last.
+   */
+  private base = { at: -Infinity, known: 0, own: 0 };
   /** When there is likely to be room, after a refusal; and until when Redis is not asked again. */
   freeAt: Instant = -Infinity;
   refusedUntil: Instant = -Infinity;
@@ -31,6 +37,24 @@ export class CountedWindow {
     this.per = per;
     this.own = new SlidingWindow(per);
     this.unsent = new SlidingWindow(per);
+  }
+
+  /** Redis had so many calls. */
+  learn(known: number, { agreedAt }: Membership, now: Instant): void {
+    this.known = known;
+    const isStanding = this.base.at >= agreedAt && now - agreedAt < this.per;
+    if (!isStanding) this.base = { at: now, known, own: this.own.count(now) };
+  }
+
+  /**
+   * How many calls this replica may have in the window by itself. Those of replicas that are gone, or that had larger
+   * shares before others came, are in no share of now: until they are out of the window, a share is of what Redis had left.
+   */
+  shareOf(members: Membership, now: Instant): number {
+    const share = members.shareOf(this.requests);
+    const { at, known, own } = this.base;
+    if (now - members.agreedAt >= this.per || now - at >= this.per) return share;
+    return Math.min(share, own + Math.floor((this.requests - known) / members.likelyCount));
   }
 
   /** Counts a call that Redis is told of later. */

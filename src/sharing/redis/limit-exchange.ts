@@ -131,7 +131,7 @@ export class LimitExchange {
       const { name, per } = window;
       const isWanted = wanted.some((each) => each.name === name && each.per === per);
       const calls = (isWanted ? 1 : 0) + sum(earlier[i] ?? []);
-      const over = window.own.count(now) + (isWanted ? limit.asking : 0) - this.members.shareOf(window.requests);
+      const over = window.own.count(now) + (isWanted ? limit.asking : 0) - window.shareOf(this.members, now);
       return calls > 0 && over > 0 ? [{ name, per, count: Math.min(over, calls) }] : [];
     });
   }
@@ -141,15 +141,15 @@ export class LimitExchange {
     const now = this.clock.now();
     limit.born = born;
     for (const [i, window] of all.entries()) {
-      window.known = numbers[2 * i]!;
       const wait = numbers[2 * i + 1]!;
       if (wait === 0) continue;
       window.freeAt = now + wait;
       window.refusedUntil = now + Math.min(wait, BELIEVED_FOR);
     }
     const windows = wanted.map((each) => limit.windows.of(each));
+    if (granted === 1) for (const { own } of windows) own.add(now);
+    for (const [i, window] of all.entries()) window.learn(numbers[2 * i]!, this.members, now);
     if (granted !== 1) return refusal(windows, now, ({ freeAt }) => Math.max(0, freeAt - now));
-    for (const { own } of windows) own.add(now);
     return { granted: true, used: windows.map(({ known }) => known), retryIn: GRANTED_AT_ONCE };
   }
 }

@@ -94,11 +94,11 @@ export class LimitShares {
     const share = this.shareOf(limit, window, now);
     if (share > 0) return window.own.freeIn(now, share);
     // The others have it all, until the first of their calls is out of the window.
-    return this.borrowedOf(limit, window)?.freeIn(now, this.members.shareOf(window.requests)) || window.per;
+    return this.borrowedOf(limit, window)?.freeIn(now, window.shareOf(this.members, now)) || window.per;
   }
 
   private shareOf(limit: CountedLimit, window: CountedWindow, now: Instant): number {
-    return this.members.shareOf(window.requests) - (this.borrowedOf(limit, window)?.count(now) ?? 0);
+    return window.shareOf(this.members, now) - (this.borrowedOf(limit, window)?.count(now) ?? 0);
   }
 
   private borrowedOf(limit: CountedLimit, { name, per }: CountedWindow): SlidingWindow | undefined {

@@ -26,6 +26,8 @@ export class Membership {
   readonly id: string = randomBytes(9).toString("base64url");
   /** The others as last seen. */
   others: ReadonlyMap<string, Member> = new Map();
+  /** From then on every replica goes by the ones that there are; before, some may have gone by those that there were. */
+  agreedAt: Instant = -Infinity;
   private readonly clock: Clock;
   /** As last seen, sorted: every replica that sees the same ones has the same order. */
   private ids: readonly string[] = [this.id];
@@ -68,7 +70,9 @@ export class Membership {
 
   /** There is a connection, new or again. */
   connected(): void {
-    this.connectedAt = this.clock.now();
+    const now = this.clock.now();
+    if (this.connectedAt === Infinity) this.agreedAt = now + CHANGING_OVER;
+    this.connectedAt = now;
     this.before = this.isAcquainted ? this.ids : [];
     this.saidUntil = new Map();
   }
@@ -102,7 +106,9 @@ export class Membership {
       this.before = [];
       this.isAcquainted = true;
     }
-    this.ids = [...new Set([this.id, ...this.others.keys(), ...this.before])].sort();
+    const ids = [...new Set([this.id, ...this.others.keys(), ...this.before])].sort();
+    if (ids.join() !== this.ids.join()) this.agreedAt = this.clock.now() + CHANGING_OVER;
+    this.ids = ids;
     return others.filter(([, row]) => !isAlive(row)).map(([id]) => id);
   }
 

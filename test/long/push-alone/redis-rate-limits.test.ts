@@ -1,7 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { clock, type Replica } from "../../support/redis-replicas.ts";
-import { acquaintedReplicas, closeAll, redisServer, replicaOn, replicasOfOne } from "../../support/redis-scene.ts";
+import {
+  acquaintedReplicas,
+  closeAll,
+  isAcquainted,
+  redisServer,
+  replicaOn,
+  replicasOfOne,
+} from "../../support/redis-scene.ts";
+import type { RedisServer } from "../../support/redis.ts";
 import { until } from "../../support/until.ts";
 
 // All at once: each waits most of its time, on a Redis of its own.
@@ -25,6 +33,20 @@ describe.concurrent("rate limits", () => {
   const takeOf = async ({ coordinator }: Replica, requests: number, id = "budget") =>
     (await coordinator.limits.take({ kind: "upstream", id, windows: [{ name: "calls", requests, per: 60_000 }] }))
       .granted;
+
+  /** Takes what each of these replicas is granted of a limit of 20, up to so many. */
+  async function takeAll(replicas: readonly Replica[], most = 40): Promise<number> {
+    let granted = 0;
+    for (const replica of replicas) while (granted < most && (await takeOf(replica, 20))) granted += 1;
+    return granted;
+  }
+
+  /** One more replica, which has seen the others. */
+  async function joined(server: RedisServer, count: number): Promise<Replica> {
+    const replica = await replicaOn({ url: server.url });
+    await until(() => isAcquainted(replica, count));
+    return replica;
+  }
 
   /**
    * Takes calls from all replicas for a while, and until so many are granted: on a busy machine Redis may be too slow to
@@ -120,6 +142,63 @@ describe.concurrent("rate limits", () => {
       }),
     );
     expect(counts.sort((a, b) => a - b)).toEqual([6, 7, 7]);
+  });
+
+  // A share was of the whole limit, whoever had called before: the window was given away a second time.
+  test.each<[when: string, begin: (server: RedisServer) => Promise<Replica[]>, left?: number]>([
+    [
+      "was used up before a restart",
+      async (server) => {
+        const before = await joined(server, 1);
+        expect(await takeAll([before])).toBe(20);
+        await before.close();
+        return [await joined(server, 1)];
+      },
+    ],
+    [
+      "was used up before one of them started",
+      async (server) => {
+        const first = await joined(server, 1);
+        expect(await takeAll([first])).toBe(20);
+        const second = await joined(server, 2);
+        await until(() => isAcquainted(first, 2));
+        return [first, second];
+      },
+    ],
+    [
+      "was used up before they were replaced one by one",
+      async (server) => {
+        const before = [await joined(server, 1), await joined(server, 2)];
+        for (const each of before) expect(await takeAll([each], 10)).toBe(10);
+        const after: Replica[] = [];
+        for (const each of before) {
+          await each.close();
+          after.push(await joined(server, 2));
+        }
+        await until(() => after.every((each) => isAcquainted(each, 2)));
+        return after;
+      },
+    ],
+    [
+      "was used up in part by one that stopped",
+      async (server) => {
+        const [one, other] = [await joined(server, 1), await joined(server, 2)];
+        expect(await takeAll([other], 8)).toBe(8);
+        await other.close();
+        await until(() => one.coordinator.status().replicas === 1);
+        expect(await takeAll([one], 1)).toBe(1);
+        return [one];
+      },
+      11,
+    ],
+  ])("are not given away a second time without Redis, where a window %s", async (_when, begin, left = 0) => {
+    const server = await redisServer();
+    const replicas = await begin(server);
+    if (left === 0) expect(await takeAll(replicas)).toBe(0);
+    await server.kill();
+    // One that nobody called shows when calls are not held back any more.
+    for (const replica of replicas) await until(() => takeOf(replica, 20, "other"));
+    expect(await takeAll(replicas)).toBe(left);
   });
 
   // Each took the whole limit: no replica could say any more that it lives.
