@@ -12,7 +12,8 @@ local text = redis.call('STRLEN', KEYS[1]) <= ${LONGEST} and redis.call('GET', K
 /**
  * Counts calls in the windows of a limit, and one more if all of them have room: as `SlidingWindow` does, by Redis's
  * clock. The value is its name (when it was made) and a line for each window: name, milliseconds, slot=calls….
- * What does not look so, is too old, or later than now is not counted.
+ * What does not look so, is too old, or later than now by more than a window is not counted; what is later by less counts
+ * from now on, for this clock may have stepped back.
  *
  * KEYS: limit. ARGV: the name that the value has to have ('': any), a channel and a message to say that a call is beyond
  * the replica's share, 1 to say so even when no call is granted; then for each window: name, milliseconds, calls allowed,
@@ -36,7 +37,8 @@ local function open(name, per)
   return window
 end
 local function count(window, slot, calls)
-  if slot < window.now - ${SLOTS} or slot > window.now or calls > 1e9 then return end
+  if slot < window.now - ${SLOTS} or slot > window.now + ${SLOTS} or calls > 1e9 then return end
+  slot = math.min(slot, window.now)
   window.slots[slot] = (window.slots[slot] or 0) + calls
   window.used = window.used + calls
 end
