@@ -1,6 +1,6 @@
 import { clientGone } from "./errors.ts";
 
-/** Milliseconds on the gateway's own clock (see {@link Clock.now}); only differences have meaning. */
+/** Milliseconds on one of the gateway's own clocks ({@link Clock.now} where none is named); only differences have meaning. */
 export type Instant = number;
 
 /** Milliseconds. */
@@ -23,6 +23,11 @@ export interface Clock {
    * slept, or whose wall clock was set forward, finds its entries older, never younger.
    */
   now(): Instant;
+  /**
+   * As {@link now}, but never faster than real time either: what was counted for a window is not over sooner because the
+   * wall clock was set forward. A machine that slept finds it older by less than it is.
+   */
+  steadyNow(): Instant;
   /** Milliseconds since the Unix epoch, for `Date` and `Last-Modified` arithmetic and for people. */
   wallNow(): number;
   /** Calls `fire` once after `delay`. Does not keep the process alive. */
@@ -51,6 +56,7 @@ export function systemClock(): Clock {
       }
       return monotonic + slept;
     },
+    steadyNow: () => performance.now(),
     wallNow: () => Date.now(),
     after(delay, fire) {
       // setTimeout turns a delay beyond 2^31-1 into 1 ms.

@@ -147,13 +147,13 @@ export class LocalLimits implements Limits {
     return takeHere(
       claim.windows.map((each) => windows.of(each)),
       claim,
-      this.clock.now(),
+      this.clock.steadyNow(),
     );
   }
 
   recount(claim: LimitClaim): void {
     const windows = this.table.of(claim);
-    for (const each of claim.windows) windows.of(each).add(this.clock.now());
+    for (const each of claim.windows) windows.of(each).add(this.clock.steadyNow());
   }
 
   hold({ running, wanted, max }: SlotClaim): number {

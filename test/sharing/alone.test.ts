@@ -1,4 +1,6 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import type { LimitAnswer } from "../../src/sharing/limits.ts";
 import { localCoordinator } from "../../src/sharing/alone.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
@@ -25,6 +27,18 @@ test("more partitions than are remembered never bring an entry back", async () =
   const before = coordinator.epochs.epochOf(key);
   for (let i = 0; i < 10_000; i += 1) await coordinator.epochs.purge(i === 0 ? key.partition : `p${i}::1220`, ["all"]);
   expect(coordinator.epochs.epochOf(key)).not.toBe(before);
+});
+
+// A wall clock that was set forward made what had been called older than it was, and gave the window away again.
+test.each([2_000, 120_000])("a limit holds when the wall clock is set forward by %i ms", (step) => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { limits } = localCoordinator(systemClock());
+  const windows = [{ name: "calls", requests: 10, per: step / 2 }];
+  const take = () => (limits.take({ kind: "upstream", id: "budget", windows }) as LimitAnswer).granted;
+  for (let i = 0; i < 10; i += 1) expect(take()).toBe(true);
+  vi.setSystemTime(Date.now() + step);
+  expect(take()).toBe(false);
 });
 
 test("closing releases those who wait", async () => {

@@ -15,6 +15,10 @@ export class ManualClock implements Clock {
     return this.time;
   }
 
+  steadyNow(): Instant {
+    return this.time;
+  }
+
   wallNow(): number {
     return this.wall;
   }

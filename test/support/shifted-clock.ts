@@ -9,6 +9,10 @@ export class ShiftedClock implements Clock {
     return this.real.now() + this.shift;
   }
 
+  steadyNow(): Instant {
+    return this.real.steadyNow() + this.shift;
+  }
+
   wallNow(): number {
     return this.real.wallNow() + this.shift;
   }

@@ -52,7 +52,7 @@ export class LimitExchange {
 
   /** Gives Redis the calls that it lacks and asks for one in `wanted`. Undefined when Redis is away. Never rejects. */
   async run(limit: CountedLimit, wanted: LimitClaim["windows"]): Promise<LimitAnswer | undefined> {
-    const sentAt = this.clock.now();
+    const sentAt = this.clock.steadyNow();
     const all = [...limit.windows.all];
     const unsent = all.map(({ unsent: each }) => each.ages(sentAt));
     for (const window of all) {
@@ -86,7 +86,7 @@ export class LimitExchange {
   }
 
   private async restore(limit: CountedLimit, all: readonly CountedWindow[]): Promise<void> {
-    limit.restoredAt = this.clock.now();
+    limit.restoredAt = this.clock.steadyNow();
     const earlier = all.map(({ own }) => own.ages(limit.restoredAt));
     const [, born] = await this.runScript(limit, all, { wanted: [], earlier, born: "" });
     limit.born = born;
@@ -126,7 +126,7 @@ export class LimitExchange {
 
   /** What of these calls is beyond this replica's share. */
   private findBeyond(limit: CountedLimit, all: readonly CountedWindow[], { wanted, earlier }: Omit<Exchange, "born">) {
-    const now = this.clock.now();
+    const now = this.clock.steadyNow();
     return all.flatMap((window, i) => {
       const { name, per } = window;
       const isWanted = wanted.some((each) => each.name === name && each.per === per);
@@ -138,7 +138,7 @@ export class LimitExchange {
 
   private learn(limit: CountedLimit, all: readonly CountedWindow[], { wanted, reply }: Learned): LimitAnswer {
     const [granted, born, ...numbers] = reply;
-    const now = this.clock.now();
+    const now = this.clock.steadyNow();
     limit.born = born;
     for (const [i, window] of all.entries()) {
       const wait = numbers[2 * i + 1]!;

@@ -36,7 +36,7 @@ export class LimitShares {
     this.keys = keys;
     this.members = members;
     this.clock = clock;
-    this.lostAt = clock.now();
+    this.lostAt = clock.steadyNow();
   }
 
   /**
@@ -49,20 +49,20 @@ export class LimitShares {
 
   /** Redis is away: what it counts is not what is called from now on. */
   lost(): void {
-    this.lostAt = this.clock.now();
+    this.lostAt = this.clock.steadyNow();
     this.sharedUntil = Infinity;
   }
 
   /** Redis is there: other replicas may not have noticed yet. */
   regained(): void {
-    this.sharedUntil = this.clock.now() + CHANGING_OVER;
+    this.sharedUntil = this.clock.steadyNow() + CHANGING_OVER;
   }
 
   received({ key, by, windows }: Extract<Message, { kind: "borrowed" }>): void {
     if (by === this.members.id) return;
     let borrowed = this.borrowed.get(key);
     if (borrowed === undefined) this.borrowed.set(key, (borrowed = new Windows(({ per }) => new SlidingWindow(per))));
-    for (const each of windows) borrowed.of(each).add(this.clock.now(), each.count);
+    for (const each of windows) borrowed.of(each).add(this.clock.steadyNow(), each.count);
   }
 
   /** Takes a call out of this replica's share of the limit. */

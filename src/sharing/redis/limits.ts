@@ -47,7 +47,7 @@ export class RedisLimits implements Limits {
   take(claim: LimitClaim): MaybePromise<LimitAnswer> {
     const limit = this.table.of(claim);
     const windows = limit.of(claim);
-    const now = this.clock.now();
+    const now = this.clock.steadyNow();
     if (!this.isUsable(claim.kind)) return this.shares.take(limit, windows, now);
     const sharedFor = this.shares.holdsFor(claim.kind, now);
     if (sharedFor > 0 && windows.some((window) => this.shares.freeBesideIn(limit, window, now) > 0)) {
@@ -68,7 +68,7 @@ export class RedisLimits implements Limits {
 
   recount(claim: LimitClaim): void {
     const limit = this.table.of(claim);
-    for (const window of limit.of(claim)) window.add(this.clock.now());
+    for (const window of limit.of(claim)) window.add(this.clock.steadyNow());
     if (this.isUsable(claim.kind) && !limit.isSending) void this.send(limit);
   }
 
@@ -93,7 +93,7 @@ export class RedisLimits implements Limits {
   /** Redis is there: it is given what was granted without it, before any call is counted. */
   regained(): void {
     this.shares.regained();
-    const now = this.clock.now();
+    const now = this.clock.steadyNow();
     let reported = 0;
     for (const limit of this.table.all()) {
       if (reported === MOST_REPORTED) return;
@@ -142,7 +142,7 @@ export class RedisLimits implements Limits {
     const answer = await this.exchange.run(limit, claim.windows);
     limit.asking -= 1;
     if (answer !== undefined) return answer;
-    const now = this.clock.now();
+    const now = this.clock.steadyNow();
     const windows = limit.of(claim);
     // Noticed late, when Redis is there again already: what is called now has to be counted there.
     return SLACK[limit.kind] === 0 && this.isUsable(limit.kind)

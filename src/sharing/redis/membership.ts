@@ -26,7 +26,10 @@ export class Membership {
   readonly id: string = randomBytes(9).toString("base64url");
   /** The others as last seen. */
   others: ReadonlyMap<string, Member> = new Map();
-  /** From then on every replica goes by the ones that there are; before, some may have gone by those that there were. */
+  /**
+   * From then on ({@link Clock.steadyNow}) every replica goes by the ones that there are; before, some may have gone by those
+   * that there were.
+   */
   agreedAt: Instant = -Infinity;
   private readonly clock: Clock;
   /** As last seen, sorted: every replica that sees the same ones has the same order. */
@@ -70,9 +73,8 @@ export class Membership {
 
   /** There is a connection, new or again. */
   connected(): void {
-    const now = this.clock.now();
-    if (this.connectedAt === Infinity) this.agreedAt = now + CHANGING_OVER;
-    this.connectedAt = now;
+    if (this.connectedAt === Infinity) this.changed();
+    this.connectedAt = this.clock.now();
     this.before = this.isAcquainted ? this.ids : [];
     this.saidUntil = new Map();
   }
@@ -107,9 +109,13 @@ export class Membership {
       this.isAcquainted = true;
     }
     const ids = [...new Set([this.id, ...this.others.keys(), ...this.before])].sort();
-    if (ids.join() !== this.ids.join()) this.agreedAt = this.clock.now() + CHANGING_OVER;
+    if (ids.join() !== this.ids.join()) this.changed();
     this.ids = ids;
     return others.filter(([, row]) => !isAlive(row)).map(([id]) => id);
+  }
+
+  private changed(): void {
+    this.agreedAt = this.clock.steadyNow() + CHANGING_OVER;
   }
 
   /** One that stops takes its row away before that ends; of one that is lost the row ends. */
