@@ -86,13 +86,16 @@ export type WindowName = Pick<LimitWindow, "name" | "per">;
 /** Windows of one limit. Reloads bring other lengths. */
 export const MOST_WINDOWS = 6;
 
-/** The windows of one limit; when there are too many, the one made first goes. */
+/**
+ * The windows of one limit; when there are too many, the one made first goes. One is made after the last of its name, which
+ * had another length before a reload.
+ */
 export class Windows<Window extends {}> {
   private readonly names: WindowName[] = [];
   private readonly windows: Window[] = [];
-  private readonly create: (name: WindowName) => Window;
+  private readonly create: (name: WindowName, last: Window | undefined) => Window;
 
-  constructor(create: (name: WindowName) => Window) {
+  constructor(create: (name: WindowName, last: Window | undefined) => Window) {
     this.create = create;
   }
 
@@ -101,18 +104,26 @@ export class Windows<Window extends {}> {
   }
 
   of({ name, per }: WindowName): Window {
+    let last: Window | undefined;
     for (let i = 0; i < this.names.length; i += 1) {
-      if (this.names[i]!.name === name && this.names[i]!.per === per) return this.windows[i]!;
+      if (this.names[i]!.name !== name) continue;
+      last = this.windows[i]!;
+      if (this.names[i]!.per === per) return last;
     }
     if (this.names.length === MOST_WINDOWS) {
       this.names.shift();
       this.windows.shift();
     }
-    const window = this.create({ name, per });
+    const window = this.create({ name, per }, last);
     this.names.push({ name, per });
     this.windows.push(window);
     return window;
   }
+}
+
+/** Windows with nothing but calls. */
+export function slidingWindows(clock: Clock): Windows<SlidingWindow> {
+  return new Windows(({ per }, last) => new SlidingWindow(per).takeOver(last, clock.steadyNow()));
 }
 
 export const GRANTED_AT_ONCE: readonly Duration[] = [];
@@ -136,7 +147,7 @@ function takeHere(
 /** The limits of a process that shares nothing. */
 export class LocalLimits implements Limits {
   private readonly clock: Clock;
-  private readonly table = new LimitTable(() => new Windows(({ per }) => new SlidingWindow(per)));
+  private readonly table = new LimitTable(() => slidingWindows(this.clock));
 
   constructor(clock: Clock) {
     this.clock = clock;

@@ -73,6 +73,12 @@ export class SlidingWindow {
     }));
   }
 
+  /** Counts what a window of another length counts, so far as it is in this one. */
+  takeOver(other: SlidingWindow | undefined, now: Instant): this {
+    for (const { age, count } of other?.ages(now) ?? []) this.add(now - age, count);
+    return this;
+  }
+
   /** Forgets all calls. */
   clear(): void {
     this.slots.length = 0;

@@ -22,7 +22,7 @@ test("calls that Redis forgot are given to it once, however many questions are u
     members: { id: "a", agreedAt: -Infinity, shareOf: () => 10 } as never,
     clock,
   });
-  const limit = new CountedLimit({ kind: "upstream", id: "amulet", windows });
+  const limit = new CountedLimit({ kind: "upstream", id: "amulet", windows }, clock);
   limit.of({ kind: "upstream", id: "amulet", windows });
   const first = exchange.run(limit, windows);
   asked.shift()!.answer([1, "before", 1, 0]);

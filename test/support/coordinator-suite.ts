@@ -217,6 +217,22 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         expect((await coordinator.limits.take(one)).granted).toBe(false);
       }));
 
+    test("go on with what was counted when a reload makes a window shorter or longer", () =>
+      use(async ({ coordinator, settle, share = 1 }) => {
+        await settle?.();
+        const take = async (per: number) => {
+          const windows = [
+            { name: "calls", requests: 3 / share, per },
+            { name: "burst", requests: 4 / share, per: 40_000 },
+          ];
+          return (await coordinator.limits.take({ kind: "upstream", id: "reloaded", windows })).granted;
+        };
+        for (let i = 0; i < 2; i += 1) expect(await take(60_000)).toBe(true);
+        expect(await take(30_000)).toBe(true);
+        expect(await take(30_000)).toBe(false);
+        expect(await take(90_000)).toBe(false);
+      }));
+
     test("count what is made later than it was granted, in full windows as well", () =>
       use(async ({ coordinator, settle, share = 1 }) => {
         await settle?.();

@@ -1,4 +1,4 @@
-import type { Duration, Instant } from "../../clock.ts";
+import type { Clock, Duration, Instant } from "../../clock.ts";
 import { type LimitAnswer, type LimitClaim, type LimitKind, type WindowName, Windows } from "../limits.ts";
 import { SlidingWindow } from "../sliding-window.ts";
 import type { Membership } from "./membership.ts";
@@ -32,11 +32,12 @@ export class CountedWindow {
   freeAt: Instant = -Infinity;
   refusedUntil: Instant = -Infinity;
 
-  constructor({ name, per }: WindowName) {
+  /** `last`: had the same name and another length; Redis takes over what it has of that by itself. */
+  constructor({ name, per }: WindowName, last: CountedWindow | undefined, now: Instant) {
     this.name = name;
     this.per = per;
-    this.own = new SlidingWindow(per);
-    this.unsent = new SlidingWindow(per);
+    this.own = new SlidingWindow(per).takeOver(last?.own, now);
+    this.unsent = new SlidingWindow(per).takeOver(last?.unsent, now);
   }
 
   /** Redis had so many calls. */
@@ -68,7 +69,7 @@ export class CountedWindow {
 export class CountedLimit {
   readonly kind: LimitKind;
   readonly id: string;
-  readonly windows = new Windows((name) => new CountedWindow(name));
+  readonly windows: Windows<CountedWindow>;
   /** Names the value in Redis that calls were counted in: one with another name has forgotten them. */
   born = "";
   /** Calls that Redis is being asked for. */
@@ -78,9 +79,10 @@ export class CountedLimit {
   /** All calls from before then are in the value of this name. */
   restoredAt: Instant = -Infinity;
 
-  constructor({ kind, id }: LimitClaim) {
+  constructor({ kind, id }: LimitClaim, clock: Clock) {
     this.kind = kind;
     this.id = id;
+    this.windows = new Windows((name, last) => new CountedWindow(name, last, clock.steadyNow()));
   }
 
   /** The windows of a claim, in its order. */

@@ -13,7 +13,8 @@ local text = redis.call('STRLEN', KEYS[1]) <= ${LONGEST} and redis.call('GET', K
  * Counts calls in the windows of a limit, and one more if all of them have room: as `SlidingWindow` does, by Redis's
  * clock. The value is its name (when it was made) and a line for each window: name, milliseconds, slot=calls….
  * What does not look so, is too old, or later than now by more than a window is not counted; what is later by less counts
- * from now on, for this clock may have stepped back.
+ * from now on, for this clock may have stepped back. A window that is not there goes on with what is in the fullest of its
+ * name, which had another length before a reload.
  *
  * KEYS: limit. ARGV: the name that the value has to have ('': any), a channel and a message to say that a call is beyond
  * the replica's share, 1 to say so even when no call is granted; then for each window: name, milliseconds, calls allowed,
@@ -30,7 +31,7 @@ if born and #born > 20 then born, text = nil, '' end
 if ARGV[1] ~= '' and ARGV[1] ~= born then return { -1, born or '' } end
 local windows, longest = {}, 0
 local function open(name, per)
-  local window = { length = per / ${SLOTS}, slots = {}, used = 0 }
+  local window = { name = name, length = per / ${SLOTS}, slots = {}, used = 0 }
   window.now = math.floor(now / window.length)
   windows[name .. ' ' .. string.format('%d', per)] = window
   longest = math.max(longest, per)
@@ -42,17 +43,28 @@ local function count(window, slot, calls)
   window.slots[slot] = (window.slots[slot] or 0) + calls
   window.used = window.used + calls
 end
+local function takeOver(window)
+  local last
+  for _, other in pairs(windows) do
+    if other.name == window.name and other.line and other.used > (last and last.used or 0) then last = other end
+  end
+  for slot, calls in string.gmatch(last and last.line or '', '(%d+)=(%d+)') do
+    count(window, math.floor((slot + 1) * last.length / window.length), tonumber(calls))
+  end
+  return window
+end
 for name, per, line in string.gmatch(text, '(%a+) (%d+)([^\\n]*)\\n') do
   per = tonumber(per)
   if per > 0 and per < 1e8 then
     local window = open(name, per)
+    window.line = line
     for slot, calls in string.gmatch(line, '(%d+)=(%d+)') do count(window, tonumber(slot), tonumber(calls)) end
   end
 end
 local granted, wanting, reply, i = 1, {}, { 1, born or string.format('%.0f', now * 1000) }, 5
 while ARGV[i] do
   local per, requests, wants, earlier = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1', tonumber(ARGV[i + 4])
-  local window = windows[ARGV[i] .. ' ' .. ARGV[i + 1]] or open(ARGV[i], per)
+  local window = windows[ARGV[i] .. ' ' .. ARGV[i + 1]] or takeOver(open(ARGV[i], per))
   for j = i + 5, i + 3 + 2 * earlier, 2 do
     count(window, math.floor((now - ARGV[j]) / window.length), tonumber(ARGV[j + 1]))
   end

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import { GRANTED_AT_ONCE, type LimitAnswer, type LimitKind, Windows } from "../limits.ts";
-import { SlidingWindow } from "../sliding-window.ts";
+import { GRANTED_AT_ONCE, type LimitAnswer, type LimitKind, slidingWindows, type Windows } from "../limits.ts";
+import type { SlidingWindow } from "../sliding-window.ts";
 import { type CountedLimit, type CountedWindow, refusal, SLACK } from "./counted-limit.ts";
 import type { Keys } from "./keys.ts";
 import { CHANGING_OVER, type Membership } from "./membership.ts";
@@ -61,7 +61,7 @@ export class LimitShares {
   received({ key, by, windows }: Extract<Message, { kind: "borrowed" }>): void {
     if (by === this.members.id) return;
     let borrowed = this.borrowed.get(key);
-    if (borrowed === undefined) this.borrowed.set(key, (borrowed = new Windows(({ per }) => new SlidingWindow(per))));
+    if (borrowed === undefined) this.borrowed.set(key, (borrowed = slidingWindows(this.clock)));
     for (const each of windows) borrowed.of(each).add(this.clock.steadyNow(), each.count);
   }
 

@@ -30,7 +30,7 @@ export class RedisLimits implements Limits {
   private readonly epochs: SharedEpochs;
   private readonly members: Membership;
   private readonly clock: Clock;
-  private readonly table = new LimitTable((claim) => new CountedLimit(claim));
+  private readonly table = new LimitTable((claim) => new CountedLimit(claim, this.clock));
   private readonly exchange: LimitExchange;
   private readonly shares: LimitShares;
 

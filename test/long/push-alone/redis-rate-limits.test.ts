@@ -269,6 +269,20 @@ describe.concurrent("rate limits", () => {
     expect(replica.coordinator.status().state).toBe("up");
   });
 
+  // Each length had a window of its own, which was empty after a reload.
+  test.each([30_000, 90_000])(
+    "go on with what others called when a reload makes a window one of %i ms",
+    async (per) => {
+      const { replicas } = await acquaintedReplicas(2);
+      expect(await takeAll([replicas[0]!], 12)).toBe(12);
+      const windows = [{ name: "calls", requests: 20, per }];
+      const { limits } = replicas[1]!.coordinator;
+      let granted = 0;
+      while ((await limits.take({ kind: "upstream", id: "budget", windows })).granted) granted += 1;
+      expect(granted).toBe(8);
+    },
+  );
+
   // What was counted before the step was taken for calls of the future, and forgotten.
   test("still count what was called when Redis's clock steps back by a part of a window", async () => {
     const { server, replicas } = await acquaintedReplicas(2);
