@@ -68,4 +68,6 @@ test("a replica that never could write takes a quarter, whoever seems to live", 
   clock.advance(10 * SILENT_AFTER);
   expect(members.merge(new Map(), START)).toEqual([]);
   expect(members.shareOf(120)).toBe(30);
+  // Of a limit smaller than the replicas that there may be, one each.
+  expect(members.shareOf(2)).toBe(1);
 });
