@@ -45,11 +45,13 @@ export class Discovery {
     this.turn = this.turn.then(async () => {
       const next = { discovery, limits };
       if (isDeepStrictEqual(next, this.config)) return;
-      this.config = next;
+      // Another file says itself what was found first.
+      const isSameFile = discovery?.pinFile === this.config.discovery?.pinFile;
       const before = this.search;
+      this.config = next;
       await before?.close();
       this.options.observer.ended();
-      this.search = this.begin(before?.pinned);
+      this.search = this.begin(isSameFile ? before?.pinned : []);
       if (this.search === undefined) {
         await this.options.use(NOTHING_FOUND).catch(() => undefined);
         return;

@@ -244,6 +244,22 @@ test("a URL that waits for approval waits on after a reload, though no pin could
   expect([first.calls.count("instruments"), second.calls.count("instruments")]).toEqual([1, 0]);
 });
 
+test("another pin file says by itself what was found first, and is left as it is", async () => {
+  const [main, other] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  const list = await startPublisher(listOf({ [ONE]: main.url }));
+  const files = ["main.json", "test.json"].map((name) => join(folder(), name));
+  const keys = (pinFile: string) => ({ discovery: discoveryBy(list.url, { pinFile, approve: "none" }) });
+  const gateway = await startGateway(keys(files[0]!));
+  await untilState(gateway, ONE, "waiting");
+  expect((await decide(gateway, ONE, true)).status).toBe(200);
+  const text = readFileSync(files[0]!, "utf8").replaceAll(main.url, other.url);
+  writeFileSync(files[1]!, text);
+  await gateway.gateway.reload({ ...testConfig(keys(files[1]!)), operations: gateway.gateway.config.operations });
+  await untilReadAgain(list);
+  expect(await registryOf(gateway, ONE)).toMatchObject({ urls: [other.url] });
+  expect(readFileSync(files[1]!, "utf8")).toBe(text);
+});
+
 // The first of several that was proved got what was meant for the others, and answered with a context of its own.
 test("the first registry that is found gets no request that names none, until the others are found", async () => {
   const [one, two] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: TWO })]);
