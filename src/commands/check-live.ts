@@ -149,6 +149,9 @@ async function findPageSize(upstream: Upstream, deadline: () => number): Promise
     if (status === 200) {
       return { isWell: true, said: `${refusal}takes pages of ${pageSize}${shortfall(content, pageSize)}` };
     }
+    if ((status === 401 || status === 403) && hasClientsCredentials(upstream.config)) {
+      return { isWell: true, said: `lists nothing without a client's credentials (${status})` };
+    }
     // That it was asked too much says nothing of the size.
     if (status === 429) return { isWell: true, said: `${refusal}says nothing of page sizes (429)` };
     if (pageSize === configured) refusal = `refuses the configured pageSize ${pageSize} with ${status}, `;
@@ -156,6 +159,11 @@ async function findPageSize(upstream: Upstream, deadline: () => number): Promise
   }
   const said = `${refusal}takes no page size of ${sizes.join(", ")}: it answered ${[...statuses].join(", ")}`;
   return { isWell: false, said };
+}
+
+/** What reads its listing are credentials of clients, of which there are none here. */
+function hasClientsCredentials({ forwardAuthorization, auth }: UpstreamConfig): boolean {
+  return forwardAuthorization === true && auth === undefined;
 }
 
 /** A node may accept a size and send fewer all the same, though there are more. */

@@ -155,3 +155,15 @@ test.each([
   await checkLive(config!, (line) => void lines.push(line));
   expect(lines.join("\n")).toMatch(new RegExp(`, ${said}$`, "m"));
 });
+
+test("check --live calls a registry well whose listing wants what clients show", async () => {
+  const registries = await startRegistries({ amulet: {} });
+  const { admin, url } = registries.amulet!;
+  registries.amulet!.script(({ operation }) => (operation === "instruments" ? { status: 401, body: "{}" } : undefined));
+  const check = async (keys: object) => {
+    const text = JSON.stringify({ upstreams: [{ name: "amulet", admin, urls: [url], ...keys }] });
+    return checkLive(parseConfig({ text, file: "test.yaml", env: {} }).config!, () => undefined);
+  };
+  expect(await check({})).toBe(false);
+  expect(await check({ forwardAuthorization: true })).toBe(true);
+});
