@@ -194,5 +194,6 @@ export function partOf({ listing }: RegistryInstruments, now: Instant): Part {
     ttl,
     outcome: ttl < 0 ? "stale" : "hit",
     fields: listing.cacheControl.flatMap((value) => ["cache-control", value]),
+    windowUsed: undefined,
   };
 }

@@ -90,13 +90,15 @@ export interface Freshness {
   readonly cacheStatus: string;
   /** The request fields that any of them varies by; undefined: none. */
   readonly vary: string | undefined;
+  /** As {@link CacheAnswer.windowUsed}, of the part that has used most; undefined: none stands in for a failure. */
+  readonly windowUsed: number | undefined;
 }
 
 /** From the one that asked least of the registry to the one that asked most. */
 const OUTCOMES: readonly CacheOutcome[] = ["hit", "stale", "revalidated", "miss", "bypass"];
 
 /** What is read of a part. */
-export type Part = Pick<CacheAnswer, "fields" | "outcome" | "age" | "ttl">;
+export type Part = Pick<CacheAnswer, "fields" | "outcome" | "age" | "ttl" | "windowUsed">;
 
 /** The freshness of an answer made of `parts`. */
 export function combineFreshness(parts: readonly Part[]): Freshness {
@@ -114,6 +116,10 @@ export function combineFreshness(parts: readonly Part[]): Freshness {
     cacheControl: combineCacheControl(parts, age),
     cacheStatus: formatCacheStatus({ forward, ttl }),
     vary: combineVary(parts),
+    windowUsed: parts.reduce<number | undefined>(
+      (most, { windowUsed }) => (windowUsed === undefined ? most : Math.max(most ?? 0, windowUsed)),
+      undefined,
+    ),
   };
 }
 

@@ -127,7 +127,7 @@ export class RegistryPagination {
 }
 
 /** Notes an upstream page that was read. */
-function collect(page: Collected, { answer: { fields, outcome, age, ttl, body } }: FoundPage): void {
-  page.parts.push({ fields, outcome, age, ttl });
+function collect(page: Collected, { answer: { fields, outcome, age, ttl, windowUsed, body } }: FoundPage): void {
+  page.parts.push({ fields, outcome, age, ttl, windowUsed });
   page.costLeft -= Math.max(body?.length ?? 0, LEAST_COST);
 }

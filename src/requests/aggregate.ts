@@ -36,6 +36,7 @@ export async function answerAggregate(context: RequestContext): Promise<Composed
   const answer = composeAnswer(composition, headers, clock);
   context.outcome = answer.outcome;
   context.age = composition.freshness.age;
+  context.windowUsed = composition.freshness.windowUsed;
   return answer;
 }
 

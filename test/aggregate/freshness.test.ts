@@ -4,7 +4,8 @@ import { type Fields, fieldValue } from "../../src/fields.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 function part(age: number, cacheControl: string, ttl?: number, more: Fields = []): Part {
-  return { age, ttl, outcome: ttl === undefined ? "miss" : "hit", fields: ["cache-control", cacheControl, ...more] };
+  const fields = ["cache-control", cacheControl, ...more];
+  return { age, ttl, outcome: ttl === undefined ? "miss" : "hit", fields, windowUsed: undefined };
 }
 
 describe("the freshness of an answer made of several", () => {

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { parseExposition } from "../support/exposition.ts";
 import { ownError } from "../support/own-error.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
+import { UTILITY_ADMIN } from "../support/sample.ts";
 import { ShiftedClock } from "../support/shifted-clock.ts";
 import { useGateways } from "../support/gateways.ts";
 
@@ -61,6 +62,27 @@ test("while the registry is dead all cached metadata is served with its true age
     const retryAfter = answer.headers.get("retry-after");
     expect(await answer.json()).toEqual(ownError(/./, retryAfter === null ? {} : { retryAfter: Number(retryAfter) }));
   }
+});
+
+test("what stands in for failures in a listing of several registries is counted as such", async () => {
+  const [one, other] = [await startRegistry(), await startRegistry({ admin: UTILITY_ADMIN })];
+  const clock = new ShiftedClock();
+  const upstreams = [
+    { name: "amulet", urls: [one.url] },
+    { name: "bonds", urls: [other.url] },
+  ];
+  const gateway = await startGateway({ upstreams }, { clock });
+  const list = async () => (await fetch(`${gateway.url}/registry/metadata/v1/instruments`)).status;
+  expect(await list()).toBe(200);
+  await Promise.all([one.kill(), other.kill()]);
+  clock.advance(550_000);
+  expect(await list()).toBe(200);
+  const series = parseExposition(await (await fetch(`${gateway.operations}/metrics`)).text());
+  const counted = series.filter(
+    ({ name, labels }) =>
+      name === "registry_gateway_cache_stale_window_used_ratio_bucket" && labels["operation"] === "instruments",
+  );
+  expect(counted.map(({ value }) => value)).toEqual([0, 0, 0, 1, 1]);
 });
 
 test("requests that meet an expired entry get it at once, while one refresh runs", async () => {
