@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { readDeployedConfig } from "../support/config-check.ts";
 import { type Deployment, KUBERNETES_SCHEMAS } from "../support/kubernetes-schemas.ts";
+import { scrapedJobs } from "../support/scraped-jobs.ts";
 
 const FOLDER = join(import.meta.dirname, "../../config/kubernetes");
 const NOT_RESOURCES = new Set(["kustomization.yaml", "gateway.yaml"]);
@@ -129,6 +130,14 @@ test("nobody but Prometheus reaches the operations port over the network", () =>
   const rules = ingress.filter(({ ports }) => ports.some(({ port }) => port === "operations"));
   expect(rules).toHaveLength(1);
   expect(rules[0]!.from).toHaveLength(1);
+});
+
+// Rules and dashboards are by job: all gateways at a Prometheus were one, and the dead one's page was not sent.
+test("gateways in two namespaces are two jobs for Prometheus", () => {
+  expect(["wallets", "exchange"].flatMap((namespace) => scrapedJobs(resources, namespace))).toEqual([
+    "wallets/registry-gateway",
+    "exchange/registry-gateway",
+  ]);
 });
 
 test("the ingress has a certificate for every host that it serves", () => {

@@ -114,6 +114,14 @@ const Rule = exact({
   annotations: optional(Labels),
 });
 
+const Relabeling = exact({
+  sourceLabels: Type.Array(Type.String()),
+  separator: Type.String(),
+  regex: Type.String(),
+  targetLabel: Type.String(),
+  replacement: Type.String(),
+});
+
 /** The resources of config/kubernetes, as the cluster's API defines them, by kind. */
 export const KUBERNETES_SCHEMAS: Readonly<Record<string, TSchema>> = {
   Deployment,
@@ -196,8 +204,9 @@ export const KUBERNETES_SCHEMAS: Readonly<Record<string, TSchema>> = {
   ServiceMonitor: resource("monitoring.coreos.com/v1", "ServiceMonitor", {
     spec: exact({
       selector: Selector,
-      jobLabel: Type.String(),
-      endpoints: Type.Array(exact({ port: Name, path: Type.String(), interval: Type.String() })),
+      endpoints: Type.Array(
+        exact({ port: Name, path: Type.String(), interval: Type.String(), relabelings: Type.Array(Relabeling) }),
+      ),
     }),
   }),
   PrometheusRule: resource("monitoring.coreos.com/v1", "PrometheusRule", {

@@ -8,6 +8,7 @@ import { parse, stringify } from "yaml";
 import { readDeployedConfig } from "../../support/config-check.ts";
 import { CHART, MANIFESTS, Renderer, type Resource } from "../../support/helm.ts";
 import { KUBERNETES_SCHEMAS } from "../../support/kubernetes-schemas.ts";
+import { scrapedJobs } from "../../support/scraped-jobs.ts";
 
 let renderer: Renderer;
 let folder: string;
@@ -358,4 +359,17 @@ test("two releases in a namespace have names and pods of their own", () => {
     return spec.selector.matchLabels["app.kubernetes.io/instance"];
   });
   expect(selectors).toEqual(["blue", "green"]);
+});
+
+test("each release is a job of its own for Prometheus, and so is one of the same name in another namespace", () => {
+  const jobs = ["blue", "registry-gateway"].flatMap((name) => {
+    const release = renderer.chart({ ...SMALL, serviceMonitor: { enabled: true } }, { name });
+    return ["wallets", "exchange"].flatMap((namespace) => scrapedJobs(release, namespace));
+  });
+  expect(jobs).toEqual([
+    "wallets/blue-registry-gateway",
+    "exchange/blue-registry-gateway",
+    "wallets/registry-gateway",
+    "exchange/registry-gateway",
+  ]);
 });
