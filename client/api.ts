@@ -311,22 +311,24 @@ export interface paths {
     /** Any other path, passed through to the registry untouched */
     get: {
       parameters: {
+        query?: { [name: string]: string };
         path: {
-          /** Any other path of the registry, slashes included. */
+          /** Any other path of the registry, slashes included. /docs and the typed client send these as they are; other viewers and generated clients encode them, and ask for another path. */
           path: string;
         };
-        header?: Pick<Fields, "X-Request-Id" | "Request-Timeout">;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       responses: { 200: Answer<{ "*/*": unknown }> };
     };
     /** Any other path, passed through to the registry untouched */
     post: {
       parameters: {
+        query?: { [name: string]: string };
         path: {
-          /** Any other path of the registry, slashes included. */
+          /** Any other path of the registry, slashes included. /docs and the typed client send these as they are; other viewers and generated clients encode them, and ask for another path. */
           path: string;
         };
-        header?: Pick<Fields, "X-Request-Id" | "Request-Timeout">;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": unknown } };
       responses: { 200: Answer<{ "*/*": unknown }> };

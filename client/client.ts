@@ -1,4 +1,4 @@
-import createFetchClient, { type Client } from "openapi-fetch";
+import createFetchClient, { type Client, defaultPathSerializer } from "openapi-fetch";
 import type { components, paths } from "./api.ts";
 
 export type { components, paths } from "./api.ts";
@@ -90,6 +90,7 @@ function clientAt(baseUrl: string, gateway: string, options: ClientOptions): Gat
   const client = createFetchClient<paths>({
     baseUrl,
     ...(apiKey === undefined ? {} : { headers: { "X-API-Key": apiKey } }),
+    pathSerializer: writePath,
     fetch: (request) => sendWithRetries(request, { send, retries, timeout }),
   });
   client.use({
@@ -105,6 +106,12 @@ function clientAt(baseUrl: string, gateway: string, options: ClientOptions): Gat
     changes: (asked: ChangesOptions = {}) => followChanges(gateway, options, asked),
     registry: (admin: string) => clientAt(`${gateway}${PREFIX}/${encodeURIComponent(admin)}`, gateway, options),
   });
+}
+
+/** What is passed through has a path of several segments; every other parameter is one, with its slashes encoded. */
+function writePath(url: string, params: Record<string, unknown>): string {
+  if (!url.endsWith("/registry/{path}")) return defaultPathSerializer(url, params);
+  return url.replace("{path}", () => String(params["path"]).split("/").map(encodeURIComponent).join("/"));
 }
 
 const RETRIED: ReadonlySet<number> = new Set([429, 502, 503, 504]);

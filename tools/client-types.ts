@@ -137,6 +137,9 @@ function renderParameters(parameters: readonly Parameter[]): string {
   const named = (["query", "path"] as const).flatMap((kind) => {
     const list = parameters.filter((each) => each.in === kind);
     if (list.length === 0) return [];
+    // Any query: those of its members.
+    const any = list.find(({ schema }) => kind === "query" && schema.type === "object");
+    if (any !== undefined) return [`query?: ${renderType(any.schema)};`];
     const isNeeded = list.some(({ required }) => required === true);
     const lines = list.map((each) => renderProperty(each.name, withDescription(each), each.required === true));
     return [`${kind}${isNeeded ? "" : "?"}: { ${lines.join("\n")} };`];

@@ -8,6 +8,7 @@ declare module "swagger-ui-dist/swagger-ui-es-bundle.js" {
     readonly filter: boolean;
     readonly tryItOutEnabled: boolean;
     readonly plugins: readonly object[];
+    readonly requestInterceptor: (request: { url: string }) => object;
   }): void;
 }
 

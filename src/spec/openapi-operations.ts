@@ -82,7 +82,6 @@ export function describeEndpoint(endpoint: Endpoint, options: ApiOptions): objec
   const [answer, mergedAnswer] = [schemas.SCHEMAS[name], schemas.SCHEMAS[merged?.answer ?? name]];
   const example = ENDPOINT_EXAMPLES[operation];
   const idName = idNameOf(endpoint);
-  const admin = "Party id or alias of the admin, where the path names none.";
   return describeOperation(
     {
       id: operation,
@@ -95,7 +94,7 @@ export function describeEndpoint(endpoint: Endpoint, options: ApiOptions): objec
           : [inPath(idName, `${cached ? "Instrument" : "Contract"} id, as one percent-encoded segment.`)]),
         ...(cached?.address === "page" ? [PAGE_SIZE, PAGE_TOKEN] : []),
         ...(merged === undefined ? [] : [PARTIAL]),
-        { name: options.adminHeader, in: "header", description: admin, schema: Type.String() },
+        adminField(options),
       ],
       requestBody: bodyOf(kind, example.request),
       kind: cached === undefined ? "call" : "cached",
@@ -113,13 +112,26 @@ export function describeEndpoint(endpoint: Endpoint, options: ApiOptions): objec
   );
 }
 
+/** OpenAPI has no parameter of several segments. */
+const OTHER_PATH =
+  "Any other path of the registry, slashes included. /docs and the typed client send these as they are; other viewers and " +
+  "generated clients encode them, and ask for another path.";
+
+/** The parameters of an object in the form of a query have names of their own. */
+const ANY_QUERY = {
+  ...query("query", "Any query.", Type.Object({}, { additionalProperties: Type.String() })),
+  style: "form",
+  explode: true,
+  example: {},
+};
+
 /** Drafts and other families of APIs. */
 export function describePassThrough(options: ApiOptions): object {
   const get: OwnParts = {
     id: "pass_through",
     tag: "other paths",
     summary: "Any other path, passed through to the registry untouched",
-    parameters: [inPath("path", "Any other path of the registry, slashes included.")],
+    parameters: [inPath("path", OTHER_PATH), ANY_QUERY, adminField(options)],
     kind: "streamed",
     answer: { description: "Whatever the registry answers", type: "*/*" },
   };
@@ -235,6 +247,11 @@ function bodyOf(kind: Endpoint["kind"], example: unknown): object | undefined {
   const isFactory = kind === "factory";
   const schema = isFactory ? schemas.FactoryRequest : schemas.ContextRequest;
   return { required: isFactory, content: { "application/json": { schema, example } } };
+}
+
+function adminField({ adminHeader }: ApiOptions): object {
+  const description = "Party id or alias of the admin, where the path names none.";
+  return { name: adminHeader, in: "header", description, schema: Type.String() };
 }
 
 function inPath(name: string, description: string): object {

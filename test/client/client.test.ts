@@ -77,6 +77,17 @@ describe("through a gateway before two sandboxes", () => {
     expect(transfer.data?.choiceContext.disclosedContracts.length).toBeGreaterThan(0);
   });
 
+  // The slashes of the path were encoded, and the registry was asked for one segment.
+  test("a path that is passed through goes as it is, with any query and by the field that names the admin", async () => {
+    const client = createClient({ url: gateway.url });
+    const params = { path: { path: "drafts/v1/a b" }, query: { from: "x/y" } };
+    const { data } = await client.registry("one").GET("/registry/{path}", { params });
+    expect(data).toMatchObject({ url: "/registry/drafts/v1/a%20b?from=x%2Fy" });
+    const field = { "X-Instrument-Admin": "two::1220bb" };
+    const posted = await client.POST("/registry/{path}", { params: { ...params, header: field }, body: { of: "two" } });
+    expect(posted.data).toMatchObject({ url: "/registry/drafts/v1/a%20b?from=x%2Fy", body: '{"of":"two"}' });
+  });
+
   test("the catalogue names the registries", async () => {
     const { data } = await createClient({ url: gateway.url }).GET("/catalog/v1/registries");
     expect(data?.registries.map(({ admin }) => admin).toSorted()).toEqual(["one::1220aa", "two::1220bb"]);

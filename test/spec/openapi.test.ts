@@ -11,6 +11,7 @@ type Json = Readonly<Record<string, unknown>>;
 interface Operation {
   readonly operationId: string;
   readonly tags: readonly string[];
+  readonly parameters: readonly { readonly name: string; readonly in: string }[];
   readonly requestBody?: { readonly content: Content };
   readonly responses: Readonly<Record<string, { readonly headers?: object; readonly content?: Content }>>;
 }
@@ -114,6 +115,13 @@ describe.each([
       const isKept = method === "get" && path !== CHANGES && !path.includes("{path}");
       expect("304" in responses, `${method} ${path}`).toBe(isKept);
       expect(responses["304"]?.content).toBeUndefined();
+    }
+  });
+
+  test("takes the field that names the admin wherever a registry answers", () => {
+    for (const [path, , { parameters }] of operations) {
+      const fields = parameters.filter((each) => each.in === "header").map(({ name }) => name);
+      expect(fields.includes("x-instrument-admin"), path).toBe(path.startsWith("/registry/"));
     }
   });
 

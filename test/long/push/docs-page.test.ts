@@ -36,6 +36,28 @@ test.each([360, 1280])("at %i px, /docs names admins to copy, searches, and trie
   expect(await page.evaluate<number>(SPILLS)).toBe(0);
 });
 
+// Swagger UI encodes each slash of a parameter in a path, and the registry was asked for one segment.
+test("/docs sends a path that is passed through with its slashes, and an instrument's encoded", async () => {
+  const registry = await scene.registry();
+  const gateway = await scene.gateway({ upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }] });
+  const page = await scene.visit(`${gateway.url}/docs`);
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(request.url().slice(gateway.url.length)));
+  for (const [id, name, value] of [
+    ["other_paths-pass_through", "path", "drafts/v1/a b"],
+    ["token_metadata-instrument", "instrumentId", "Amulet/USD"],
+  ] as const) {
+    const operation = page.locator(`#operations-${id}`);
+    await operation.getByRole("button").first().click();
+    await operation.getByPlaceholder(name).fill(value);
+    await operation.getByRole("button", { name: "Execute" }).click();
+    await operation.locator(".live-responses-table .response-col_status", { hasText: "200" }).waitFor();
+  }
+  expect(asked).toEqual(
+    expect.arrayContaining(["/registry/drafts/v1/a%20b", "/registry/metadata/v1/instruments/Amulet%2FUSD"]),
+  );
+});
+
 test("the viewer comes compressed, below 500 kB in all", async () => {
   const registry = await scene.registry();
   const gateway = await scene.gateway({ upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }] });
