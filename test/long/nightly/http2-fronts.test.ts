@@ -195,6 +195,14 @@ describe.each([
     expect(relay.received).toContain(`GET ${path} HTTP/1.1\r\n`);
   });
 
+  test("says who the client is, and lets it say nothing of that", async () => {
+    const made = "203.0.113.9";
+    await ask(session, { ":path": `${INFO}?made-up`, "x-forwarded-for": made, forwarded: `for=${made}` });
+    const head = relay.received.slice(relay.received.indexOf("?made-up")).toLowerCase();
+    expect(head).toContain("\r\nx-forwarded-for: 127.0.0.1\r\n");
+    expect(head).not.toContain(made);
+  });
+
   // Node's HTTP/2 dropped such a field, and the request went to another registry.
   test.each(["b\n", "b\u0000", "b\r\nx-other: c"])(
     "sends no request with %j in a field to the gateway",
@@ -219,6 +227,9 @@ describe.each([
 test("the example of Envoy is YAML that leaves paths alone and keeps connections of HTTP/1.1 shorter than the gateway", () => {
   const config = parse(example("yaml")) as Record<string, Record<string, unknown>>;
   expect(config).toMatchObject({ normalize_path: false, path_with_escaped_slashes_action: "KEEP_UNCHANGED" });
+  // It says who the client is, and lets the client's own request id through.
+  expect(config).toMatchObject({ use_remote_address: true, preserve_external_request_id: true });
+  expect(config["route_config"]).toMatchObject({ request_headers_to_remove: ["forwarded"] });
   const [options] = Object.values(config["typed_extension_protocol_options"]!) as Record<
     string,
     Record<string, object>

@@ -5,13 +5,15 @@ import { request as requestHttps } from "node:https";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { startGateway } from "../../support/gateway.ts";
 import { GatewayProcess } from "../../support/gateway-process.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 import { UTILITY_ADMIN } from "../../support/sample.ts";
 import { Nginx } from "../../support/nginx.ts";
 import { findFreePort } from "../../support/ports.ts";
+import { send } from "../../support/send.ts";
 import { until } from "../../support/until.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -166,4 +168,36 @@ describe("two gateways behind the nginx of the example", () => {
     expect([status, type]).toEqual([502, "application/json"]);
     expect(JSON.parse(body)).toEqual({ error: "no gateway can be reached; try again shortly" });
   });
+});
+
+// The example passed both fields on, and each anonymous client had as many limits as it made up addresses.
+test.each([
+  ["X-Forwarded-For", (address: string) => address],
+  ["Forwarded", (address: string) => `for=${address}`],
+])("no client behind it chooses its own address by %s", async (name, valueOf) => {
+  const amulet = await registry();
+  const gateway = await startGateway({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    listen: { host: "127.0.0.1", port: 0, trustedProxies: ["127.0.0.1"] },
+    clients: { anonymous: "browser", tiers: { browser: { requests: 5, per: "1m" } } },
+  });
+  onTestFinished(() => gateway.stop());
+  const port = await findFreePort();
+  const behind = Number(new URL(gateway.url).port);
+  const nginx = Nginx.start(configure(port, [behind, behind]));
+  onTestFinished(() => nginx.stop());
+  const url = `https://localhost:${port}`;
+  // Counts nothing.
+  await until(() =>
+    send(url, { path: "/openapi.json" }).then(
+      ({ status }) => status === 200,
+      () => false,
+    ),
+  );
+  const statuses: number[] = [];
+  for (let client = 1; client <= 7; client += 1) {
+    const headers = { [name]: valueOf(`203.0.113.${client}`) };
+    statuses.push((await send(url, { path: INFO, headers })).status);
+  }
+  expect(statuses).toEqual([200, 200, 200, 200, 200, 429, 429]);
 });
