@@ -90,10 +90,13 @@ export const Deployment = resource("apps/v1", "Deployment", {
     replicas: optional(Type.Integer()),
     revisionHistoryLimit: Type.Integer(),
     selector: Selector,
-    strategy: exact({
-      type: Type.Literal("RollingUpdate"),
-      rollingUpdate: exact({ maxUnavailable: Type.Integer(), maxSurge: Type.Integer() }),
-    }),
+    strategy: Type.Union([
+      exact({
+        type: Type.Literal("RollingUpdate"),
+        rollingUpdate: exact({ maxUnavailable: Type.Integer(), maxSurge: Type.Integer() }),
+      }),
+      exact({ type: Type.Literal("Recreate") }),
+    ]),
     template: exact({ metadata: exact({ labels: Labels, annotations: optional(Labels) }), spec: PodSpec }),
   }),
 });

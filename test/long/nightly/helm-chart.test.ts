@@ -127,7 +127,8 @@ const SETS: Readonly<Record<string, Set>> = {
     values: { replicas: 1, autoscaling: { enabled: false }, pins: { existingClaim: "pins" } },
     kustomization: { resources: without("horizontal-pod-autoscaler.yaml") },
     patches: [
-      ofDeployment({ replicas: 1 }),
+      // The update of a replica that kept the volume never ended.
+      ofDeployment({ replicas: 1, strategy: { type: "Recreate", rollingUpdate: null } }),
       ofPods({ volumes: [{ name: "state", emptyDir: null, persistentVolumeClaim: { claimName: "pins" } }] }),
     ],
   },
@@ -321,6 +322,16 @@ test.each([
     "a port that probes cannot know",
     { config: { ...SMALL.config, listen: { port: "${PORT}" } } },
     /config\.listen\.port: the chart needs a number/,
+  ],
+  [
+    "an autoscaler of replicas whose pins are on a volume",
+    { ...SMALL, replicas: 1, pins: { existingClaim: "pins" } },
+    /pins\.existingClaim wants one replica: set autoscaling\.enabled to false, and replicas to 1/,
+  ],
+  [
+    "two replicas whose pins are on a volume",
+    { ...SMALL, autoscaling: { enabled: false }, pins: { existingClaim: "pins" } },
+    /pins\.existingClaim wants one replica/,
   ],
 ])("the chart refuses %s, and says what to do", (_what, values, why) => {
   expect(() => renderer.chart(values)).toThrow(why);
