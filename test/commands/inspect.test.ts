@@ -51,6 +51,36 @@ test("of a registry without fault nothing is worse than a note, in fewer than 50
   }
 });
 
+// They were said to break the standard: only the transfer factory of version 1 was asked.
+test.each([
+  [
+    "version 2 alone",
+    /\/v1\/(?:.*-factory|00\/)/,
+    ["transfer-instruction", "allocation-instruction", "allocation"],
+    "call",
+  ],
+  ["no calls", /-factory|\/00\//, [], "read"],
+])("a registry that has %s, and names nothing else, is good", async (_what, missing, groups, may) => {
+  const registry = await startRegistry();
+  const names = ["metadata-v1", ...groups.map((group) => `${group}-v2`)];
+  const supportedApis = Object.fromEntries(names.map((name) => [`splice-api-token-${name}`, 1]));
+  registry.script(({ url }) =>
+    missing.test(url)
+      ? json({ error: "no such path" }, { status: 404 })
+      : url.endsWith("/info")
+        ? json({ adminId: ADMIN, supportedApis })
+        : undefined,
+  );
+  const lines = await inspected(registry);
+  expect(lines.filter((line) => /^(warning|error)/.test(line))).toEqual([]);
+  expect(lines).toContain(`good CORS: pages of any origin may ${may} it`);
+});
+
+test.each(["a::b::1220", "Registry-1 of_x::1220"])("%s and 64 hex digits is a party id", async (start) => {
+  const lines = await inspected(await startRegistry({ admin: `${start}${"0a".repeat(32)}` }));
+  expect(lines.filter((line) => line.startsWith("warning"))).toEqual([]);
+});
+
 const json = (body: unknown, { status = 200, type = "application/json", field = "x-other" } = {}) => ({
   status,
   headers: ["content-type", type, field, "9"],
