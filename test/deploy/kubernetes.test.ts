@@ -4,6 +4,7 @@ import type { Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
+import { CATALOGUE_CHANGES } from "../../src/requests/changes.ts";
 import { readDeployedConfig } from "../support/config-check.ts";
 import { type Deployment, KUBERNETES_SCHEMAS } from "../support/kubernetes-schemas.ts";
 import { scrapedJobs } from "../support/scraped-jobs.ts";
@@ -11,6 +12,13 @@ import { scrapedJobs } from "../support/scraped-jobs.ts";
 const FOLDER = join(import.meta.dirname, "../../config/kubernetes");
 const NOT_RESOURCES = new Set(["kustomization.yaml", "gateway.yaml"]);
 const LABELS = { "app.kubernetes.io/name": "registry-gateway" };
+
+/** Of an HTTPRoute. */
+interface Rule {
+  readonly matches: readonly { readonly path: { readonly type: string; readonly value: string } }[];
+  readonly timeouts: { readonly request: string };
+  readonly backendRefs: readonly { readonly name: string; readonly port: number }[];
+}
 
 interface Resource {
   readonly kind: string;
@@ -150,18 +158,27 @@ test("the HTTPRoute serves the same hosts as the ingress, through the same servi
   const { spec } = find("HTTPRoute") as {
     spec: {
       hostnames: string[];
-      rules: { timeouts: { request: string }; backendRefs: { name: string; port: number }[] }[];
+      rules: Rule[];
     };
   };
   expect(spec.hostnames).toEqual(ingress.rules.map(({ host }) => host));
   const services = resources.filter(({ kind }) => kind === "Service") as (Resource & {
     spec: { ports: { port: number }[] };
   })[];
-  const [rule] = spec.rules;
-  const [backend] = rule!.backendRefs;
-  const service = services.find(({ metadata }) => metadata.name === backend!.name);
-  expect(service!.spec.ports.map(({ port }) => port)).toEqual([backend!.port]);
-  expect(Number.parseInt(rule!.timeouts.request) * 1000).toBeGreaterThan(config.upstreams[0]!.timeout);
+  for (const { backendRefs } of spec.rules) {
+    const [backend] = backendRefs;
+    const service = services.find(({ metadata }) => metadata.name === backend!.name);
+    expect(service!.spec.ports.map(({ port }) => port)).toEqual([backend!.port]);
+  }
+  const rest = spec.rules.find(({ matches }) => matches[0]!.path.value === "/");
+  expect(Number.parseInt(rest!.timeouts.request) * 1000).toBeGreaterThan(config.upstreams[0]!.timeout);
+});
+
+// It was cut off after 30 s.
+test("the HTTPRoute lets the stream of changes last", () => {
+  const { spec } = find("HTTPRoute") as { spec: { rules: Rule[] } };
+  const rules = spec.rules.filter(({ timeouts }) => timeouts.request === "0s");
+  expect(rules.map(({ matches }) => matches)).toEqual([[{ path: { type: "Exact", value: CATALOGUE_CHANGES } }]]);
 });
 
 test("the ingress retries once, and connections only", () => {

@@ -197,7 +197,9 @@ export const KUBERNETES_SCHEMAS: Readonly<Record<string, TSchema>> = {
       hostnames: Type.Array(Type.String()),
       rules: Type.Array(
         exact({
-          matches: Type.Array(exact({ path: exact({ type: Type.Literal("PathPrefix"), value: Type.String() }) })),
+          matches: Type.Array(
+            exact({ path: exact({ type: Type.Enum(["Exact", "PathPrefix"]), value: Type.String() }) }),
+          ),
           timeouts: optional(exact({ request: Type.String({ pattern: "^[0-9]+s$" }) })),
           backendRefs: Type.Array(exact({ name: Name, port: Type.Integer() })),
         }),

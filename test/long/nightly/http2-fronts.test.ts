@@ -230,6 +230,14 @@ test("the example of Envoy is YAML that leaves paths alone and keeps connections
   // It says who the client is, and lets the client's own request id through.
   expect(config).toMatchObject({ use_remote_address: true, preserve_external_request_id: true });
   expect(config["route_config"]).toMatchObject({ request_headers_to_remove: ["forwarded"] });
+  const [host] = (config["route_config"] as { virtual_hosts: [{ retry_policy: object; routes: object[] }] })
+    .virtual_hosts;
+  expect(host.retry_policy).toMatchObject({ retry_on: "connect-failure,reset", num_retries: 1 });
+  // The first that matches counts: the stream of changes ended after 30 s.
+  expect(host.routes).toMatchObject([
+    { match: { path: "/catalog/v1/changes" }, route: { timeout: "0s" } },
+    { match: { prefix: "/" }, route: { timeout: "30s" } },
+  ]);
   const [options] = Object.values(config["typed_extension_protocol_options"]!) as Record<
     string,
     Record<string, object>
