@@ -50,6 +50,11 @@ describe.each(PAGES)("%s", (page) => {
   });
 });
 
+// Its last rows were shown as text.
+test.each(PAGES)("%s has no table with an empty line in it", (page) => {
+  expect(proseOf(page)).not.toMatch(/^\|.*\n\n+\|.*\n(?!\|[ :|-]+$)/m);
+});
+
 test("the README stays within twelve kilobytes", () => {
   expect(statSync(join(ROOT, "README.md")).size).toBeLessThanOrEqual(12 * 1024);
 });
