@@ -15,7 +15,7 @@ interface Answer<Content> {
 interface Fields {
   /** Party id or alias of the admin, where the path names none. */
   "X-Instrument-Admin"?: string;
-  /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+  /** Names the request in the gateway's log and, with calls, at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
   "X-Request-Id"?: string;
   /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
   "Request-Timeout"?: string;

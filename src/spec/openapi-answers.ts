@@ -18,7 +18,7 @@ function text(description: string, example: string): HeaderField {
 /** Header fields of answers, by name. */
 export const HEADER_FIELDS = {
   "X-Request-Id": text(
-    "The client's own, where it sent at most 128 safe characters; else a new one. The registry gets the same.",
+    "The client's own, where it sent at most 128 safe characters; else a new one. The registry gets the same with calls, not with what is cached.",
     "5f1c0b7e9a3d4421-2a",
   ),
   "Cache-Status": text(
@@ -98,7 +98,7 @@ export const COMMON_PARAMETERS = {
     name: "X-Request-Id",
     in: "header",
     description:
-      "Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ -",
+      "Names the request in the gateway's log and, with calls, at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ -",
     schema: { type: "string", maxLength: 128 },
     example: "checkout-4711",
   },

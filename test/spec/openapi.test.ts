@@ -62,6 +62,14 @@ function examplesOf({ example, examples = {} }: MediaType): unknown[] {
   return [...(example === undefined ? [] : [example]), ...Object.values(examples).map(({ value }) => value)];
 }
 
+// Both stand on what is cached, too, where one fetch is for many clients.
+test("says that a registry gets the request's id with calls", () => {
+  const { headers, parameters } = describeBy({ isAggregate: true }).components;
+  for (const each of [headers["X-Request-Id"], parameters["RequestId"]]) {
+    expect((each as Json)["description"]).toContain("with calls");
+  }
+});
+
 describe.each([
   ["of one registry", describeBy({ isAggregate: false })],
   ["of several registries", describeBy({ isAggregate: true })],
