@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { join, parse } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/config/parse.ts";
@@ -30,6 +30,13 @@ test("the unit has its three sections and an order to be stopped in time", () =>
   expect(service.get("KillSignal")).toBe("SIGTERM");
   expect(settings("Unit").get("Description")).toBe("Registry Gateway %i");
   expect(settings("Install").get("WantedBy")).toBe("multi-user.target");
+});
+
+test("the steps at its top make the folder of the configuration before they copy into it", () => {
+  const steps = UNIT.slice(0, UNIT.indexOf("[Unit]"));
+  const { dir } = parse(settings("Service").get("ExecStart")!.split(" ").at(-1)!);
+  expect(steps.indexOf(`mkdir -p ${dir}\n`)).toBeGreaterThan(0);
+  expect(steps.indexOf(`mkdir -p ${dir}\n`)).toBeLessThan(steps.indexOf(`to ${dir}/`));
 });
 
 // A secret that came a second late after a boot, or five quick failures, ended an instance for good.
