@@ -108,10 +108,16 @@ function clientAt(baseUrl: string, gateway: string, options: ClientOptions): Gat
   });
 }
 
-/** What is passed through has a path of several segments; every other parameter is one, with its slashes encoded. */
+/**
+ * What is passed through has a path of several segments; every other parameter is one, with its slashes encoded.
+ *
+ * @throws TypeError for a path with a segment `.` or `..`, which would lead to another registry
+ */
 function writePath(url: string, params: Record<string, unknown>): string {
   if (!url.endsWith("/registry/{path}")) return defaultPathSerializer(url, params);
-  return url.replace("{path}", () => String(params["path"]).split("/").map(encodeURIComponent).join("/"));
+  const segments = String(params["path"]).split("/");
+  if (segments.includes(".") || segments.includes("..")) throw new TypeError("the path has a segment . or ..");
+  return url.replace("{path}", () => segments.map(encodeURIComponent).join("/"));
 }
 
 const RETRIED: ReadonlySet<number> = new Set([429, 502, 503, 504]);

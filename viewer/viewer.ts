@@ -56,9 +56,15 @@ for (const button of document.querySelectorAll<HTMLButtonElement>("button.copy")
   button.addEventListener("click", () => void copy(button));
 }
 
-/** What is passed through, the one path with one segment behind `registry`: slashes in it are slashes, which OpenAPI cannot say. */
+/**
+ * What is passed through, the one path with one segment behind `registry`: slashes in it are slashes, which OpenAPI cannot say.
+ * One that climbs stays as it is: it would lead to another registry, and the gateway says so.
+ */
 function requestInterceptor(request: { url: string }): object {
-  request.url = request.url.replace(/(?<=\/registry\/)[^/?]+(?=$|\?)/, (path) => path.replaceAll("%2F", "/"));
+  request.url = request.url.replace(/(?<=\/registry\/)[^/?]+(?=$|\?)/, (path) => {
+    const segments = path.split("%2F");
+    return segments.includes(".") || segments.includes("..") ? path : segments.join("/");
+  });
   return request;
 }
 

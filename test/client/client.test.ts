@@ -88,6 +88,20 @@ describe("through a gateway before two sandboxes", () => {
     expect(posted.data).toMatchObject({ url: "/registry/drafts/v1/a%20b?from=x%2Fy", body: '{"of":"two"}' });
   });
 
+  test.each(["../../two/registry/drafts/v1/x", "drafts/./x", ".."])("sends no path that climbs: %s", async (path) => {
+    const sent: string[] = [];
+    const client = createClient({
+      url: gateway.url,
+      fetch: async ({ url }: Request) => {
+        sent.push(url);
+        return new Response("{}");
+      },
+    });
+    const asked = async () => client.registry("one").GET("/registry/{path}", { params: { path: { path } } });
+    await expect(asked()).rejects.toThrow(TypeError);
+    expect(sent).toEqual([]);
+  });
+
   test("the catalogue names the registries", async () => {
     const { data } = await createClient({ url: gateway.url }).GET("/catalog/v1/registries");
     expect(data?.registries.map(({ admin }) => admin).toSorted()).toEqual(["one::1220aa", "two::1220bb"]);
