@@ -4,7 +4,7 @@ import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import { NOTHING_FOUND } from "../upstream/found.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
-import type { Pin } from "./pin.ts";
+import type { KnownPins } from "./pins.ts";
 import { Search, type SearchOptions } from "./search.ts";
 
 /** What is being written may take so long when the process ends. */
@@ -45,13 +45,11 @@ export class Discovery {
     this.turn = this.turn.then(async () => {
       const next = { discovery, limits };
       if (isDeepStrictEqual(next, this.config)) return;
-      // Another file says itself what was found first.
-      const isSameFile = discovery?.pinFile === this.config.discovery?.pinFile;
       const before = this.search;
       this.config = next;
       await before?.close();
       this.options.observer.ended();
-      this.search = this.begin(isSameFile ? before?.pinned : []);
+      this.search = this.begin(before?.pinned);
       if (this.search === undefined) {
         await this.options.use(NOTHING_FOUND).catch(() => undefined);
         return;
@@ -85,7 +83,7 @@ export class Discovery {
   }
 
   /** @param known what was pinned before: a file that could not be written lacks it */
-  private begin(known: readonly Pin[] = []): Search | undefined {
+  private begin(known?: KnownPins): Search | undefined {
     const { discovery, limits } = this.config;
     return discovery === undefined ? undefined : new Search(discovery, limits, { ...this.options, known });
   }

@@ -7,12 +7,18 @@ import { parseJson } from "../json.ts";
 import { byAge, parsePin, type Pin } from "./pin.ts";
 import { PinFile } from "./pin-file.ts";
 
+/** What a process has pinned, whatever of it could be written. */
+export interface KnownPins {
+  readonly file: string;
+  readonly pins: readonly Pin[];
+}
+
 export interface PinsOptions {
   readonly clock: Clock;
   readonly files: FileWatcher;
   readonly file: string;
   /** What was pinned before by this process. */
-  readonly known: readonly Pin[];
+  readonly known: KnownPins | undefined;
   /** What replicas share; undefined: this one is alone. */
   readonly shared: SharedRows | undefined;
   /** Other pins are in effect than before. */
@@ -57,20 +63,22 @@ export class Pins {
   constructor(options: PinsOptions) {
     this.options = options;
     this.file = new PinFile(options.file);
-    for (const pin of options.known) this.take(pin);
   }
 
   /** Reads what is there. Never rejects; from then on the pins of other replicas arrive. */
   async open(): Promise<void> {
-    const { clock, shared } = this.options;
+    const { clock, shared, known, file } = this.options;
     if (this.readFile() !== undefined) this.note(undefined);
+    // Another file that is there says itself what was found first.
+    const isSilent = known?.file === file || !this.isThere || this.isBroken;
+    if (isSilent) for (const pin of known?.pins ?? []) this.take(pin);
     const isAnew = !this.isThere;
     if (shared !== undefined) {
       this.isUnread = isAnew;
       shared.follow((rows) => this.merge(rows));
       await settledWithin(this.lookUntil(shared, clock.now() + FIRST_LOOK), FIRST_LOOK, clock);
     }
-    if (isAnew && this.options.known.length === 0) this.options.onBegunAnew(this.pins.size);
+    if (isAnew && (known?.pins ?? []).length === 0) this.options.onBegunAnew(this.pins.size);
     if (this.isClosed) return;
     const take = async (): Promise<boolean> => {
       await this.recheck();

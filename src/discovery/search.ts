@@ -10,7 +10,7 @@ import { Candidates } from "./candidates.ts";
 import { GatheredPins } from "./gathered-pins.ts";
 import type { DiscoveryObserver } from "./observer.ts";
 import { isSameSet, type Pin, proposalDigest } from "./pin.ts";
-import { Pins } from "./pins.ts";
+import { type KnownPins, Pins } from "./pins.ts";
 import { mendings, type Proof, Prober } from "./prober.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
 import { SourceReadings } from "./source-readings.ts";
@@ -26,8 +26,8 @@ export interface SearchOptions {
   readonly shared: SharedRows | undefined;
   /** Upstreams of the configuration in use, which win. */
   readonly written: () => Config["upstreams"];
-  /** What was pinned by the configuration before, whatever of it could be written. */
-  readonly known: readonly Pin[];
+  /** What was pinned by the configuration before; undefined: there was none. */
+  readonly known: KnownPins | undefined;
   /** Has what was found used from now on, and nothing else that was found. */
   readonly use: (found: FoundRegistries) => Promise<void>;
 }
@@ -113,8 +113,8 @@ export class Search {
     this.prober.close();
   }
 
-  get pinned(): readonly Pin[] {
-    return this.pins.all();
+  get pinned(): KnownPins {
+    return { file: this.config.pinFile, pins: this.pins.all() };
   }
 
   report(): DiscoveryReport {

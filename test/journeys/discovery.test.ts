@@ -260,6 +260,21 @@ test("another pin file says by itself what was found first, and is left as it is
   expect(readFileSync(files[1]!, "utf8")).toBe(text);
 });
 
+test("a pin file that is not there yet takes what was pinned, and forgets nothing that waits", async () => {
+  const [first, second] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  const list = await startPublisher(listOf({ [ONE]: first.url }));
+  symlinkSync(join(folder(), "nowhere"), join(folder(), "volume"));
+  const keys = (pinFile: string) => ({ discovery: discoveryBy(list.url, { pinFile: join(folder(), pinFile) }) });
+  const gateway = await startGateway(keys("volume/pins.json"));
+  await untilState(gateway, ONE, "pinned");
+  list.publish(listOf({ [ONE]: second.url }));
+  await untilState(gateway, ONE, "waiting");
+  await gateway.gateway.reload({ ...testConfig(keys("new.json")), operations: gateway.gateway.config.operations });
+  await untilReadAgain(list);
+  expect(await registryOf(gateway, ONE)).toMatchObject({ state: "waiting", urls: [first.url] });
+  expect(readFileSync(join(folder(), "new.json"), "utf8")).toContain(first.url);
+});
+
 // The first of several that was proved got what was meant for the others, and answered with a context of its own.
 test("the first registry that is found gets no request that names none, until the others are found", async () => {
   const [one, two] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: TWO })]);

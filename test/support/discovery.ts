@@ -68,7 +68,7 @@ export function useSearches(): (
       observer: createDiscoveryObserver(metrics, log, clock),
       shared: undefined,
       written: () => [],
-      known: [],
+      known: undefined,
       use: async (next) => void (found = next),
       ...parts,
     });
