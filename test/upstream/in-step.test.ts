@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import type { Poll } from "../../src/upstream/call.ts";
+import type { Poll, UpstreamCall } from "../../src/upstream/call.ts";
 import { Http1Connection } from "../../src/upstream/wire/http1-connection.ts";
 import { StepLog, StepRecord } from "../../src/upstream/wire/in-step.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -285,6 +285,64 @@ describe("a 404", () => {
       expect((await upstream.call(instrumentCall("Silver"))).status).toBe(404);
     },
   );
+});
+
+describe("ids that are words of a registry's own 404s", () => {
+  /** A registry that has nothing. */
+  const openEmpty = (text: string, keys: Record<string, unknown> = {}) =>
+    openServed(
+      (_path, socket) =>
+        socket.write(`HTTP/1.1 404 Not Found\r\ncontent-type: a/b\r\ncontent-length: ${text.length}\r\n\r\n${text}`),
+      keys,
+    );
+  const contextCall = (id: string) =>
+    acceptCall({ path: `/registry/transfer-instruction/v1/${id}/choice-contexts/accept` });
+
+  test.each<[string, string, readonly UpstreamCall[], UpstreamCall]>([
+    [
+      "where they name no id",
+      '{"error":"Instrument not found"}',
+      [instrumentCall("Instrument"), instrumentCall("Instrument")],
+      instrumentCall("None0"),
+    ],
+    [
+      "where the own one is short",
+      '{"error":"Transfer instruction x not found"}',
+      [contextCall("Transfer"), contextCall("Transfer")],
+      contextCall("x"),
+    ],
+    [
+      "where the gateway words them, with the alias of the registry",
+      "no such endpoint",
+      [instrumentCall("amulet"), instrumentCall("amulet")],
+      acceptCall({
+        operation: "transfer_accept_v2",
+        path: "/registry/transfer-instruction/v2/00aa/choice-contexts/accept",
+      }),
+    ],
+  ])("are no fault of a connection, %s", async (_where, text, before, call) => {
+    const { upstream, observer } = await openEmpty(text);
+    for (let round = 0; round < 3; round++) {
+      // Over each of the two connections that there are.
+      for (const each of before) await upstream.call(each);
+      expect((await upstream.call(call)).status).toBe(404);
+    }
+    expect(observer.count("out-of-step")).toBe(0);
+  });
+
+  test.each([
+    ["may not be", { retry: { attempts: 1 } }],
+    ["cannot be", { rateLimit: { requests: 5, per: "1m", maxWait: "0s" } }],
+  ])("have the 404 given where it %s asked for again, and kept nowhere", async (_why, keys) => {
+    const { upstream, observer } = await openEmpty('{"error":"Instrument not found"}', keys);
+    for (let i = 0; i < 2; i++) await upstream.call(instrumentCall("Instrument"));
+    const { status, body, origin } = await upstream.call(instrumentCall("None0"));
+    expect([status, body.toString()]).toEqual([404, '{"error":"Instrument not found"}']);
+    const forgotten: string[] = [];
+    origin!.whenStray(() => forgotten.push("None0"));
+    expect(forgotten).toEqual(["None0"]);
+    expect(observer.count("out-of-step")).toBe(0);
+  });
 });
 
 describe("an instrument of another id", () => {

@@ -40,9 +40,14 @@ export function compareWithCall({ parts, call, request, node }: Attempt, reading
   const { exchange: origin } = request;
   if (origin?.isOutOfStep === true)
     return failed(connectionFailure(parts.config.name, new OutOfStep("unasked"), false));
-  if (isToAnother(call, answer) || isOfAnother(call, answer, origin)) {
+  const isStray = isToAnother(call, answer);
+  if (isStray || isOfAnother(call, answer, origin)) {
     origin?.close();
-    return failed(connectionFailure(parts.config.name, new OutOfStep("another"), false));
+    // A 404 may be the registry's way to say it: it is the answer where no other can be had.
+    return {
+      answer: isStray ? undefined : { ...answer, origin },
+      failure: connectionFailure(parts.config.name, new OutOfStep("another"), false),
+    };
   }
   if (call.instrument !== undefined && answer.content?.instrument === call.instrument) origin?.confirm();
   if (call.operation === "info" && isSuccess(answer.status)) {
@@ -83,12 +88,12 @@ function isToAnother(
  * Whether a 404 is about what was asked for before over the same connection: its text has that id, and not the one asked
  * for. One without an id could be anybody's.
  */
-function isOfAnother(
+export function isOfAnother(
   { operation }: Pick<UpstreamCall, "operation">,
-  { status, body }: UpstreamAnswer,
+  { status, body, content }: UpstreamAnswer,
   origin: Exchange | undefined,
 ): boolean {
-  return (
-    status === 404 && operation !== "pass_through" && origin?.namesAnother(body.toString("utf8", 0, 4_096)) === true
-  );
+  // Without `content` the words are our own.
+  if (status !== 404 || operation === "pass_through" || content === undefined) return false;
+  return origin?.namesAnother(body.toString("utf8", 0, 4_096)) === true;
 }

@@ -10,7 +10,7 @@ import type { Reading } from "../wire/answer.ts";
 import { AwaitedAnswer } from "../wire/awaited-answer.ts";
 import type { Exchange } from "../wire/in-step.ts";
 import { Admission } from "./admission.ts";
-import { compareWithCall, readOutcome } from "./answer.ts";
+import { compareWithCall, isOfAnother, readOutcome } from "./answer.ts";
 import { Attempt, chooseNode } from "./attempt.ts";
 import { decideHedge, scheduleAttempt } from "./hedging.ts";
 import {
@@ -112,12 +112,12 @@ class CallRun {
       } catch (error) {
         // The next attempt cannot be made: what is known so far is the answer.
         if (failed === undefined || isClientGone(error)) throw error;
-        return failed;
+        return this.giveUp(failed);
       }
       const { attempt, reading } = await this.firstUsable();
       if (!isWorthAnother(reading)) return this.accept(attempt, reading);
       const plan = this.plan(attempt, reading.failure!);
-      if (plan === undefined) return reading;
+      if (plan === undefined) return this.giveUp(reading);
       failed = reading;
       while (this.parts.clock.now() < plan.at) await this.wait(plan.at);
     }
@@ -278,8 +278,18 @@ class CallRun {
 
   private accept(attempt: Attempt, reading: Reading): Reading {
     if (attempt.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "won");
-    // The same request has its own answer elsewhere: the first one was another's.
-    for (const each of this.strayed) each.leaveStep("another");
+    const { answer } = reading;
+    // The same request has its own answer elsewhere: the first one was another's. One that names that id too is the
+    // registry's way to say it: clients choose ids.
+    for (const each of this.strayed) {
+      if (answer === undefined || !isOfAnother(this.call, answer, each)) each.leaveStep("another");
+    }
+    return reading;
+  }
+
+  private giveUp(reading: Reading): Reading {
+    // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
+    if (this.strayed.length === 1) this.strayed[0]!.forgetAll();
     return reading;
   }
 
@@ -304,8 +314,6 @@ class CallRun {
     );
     if (plan === undefined || !parts.retries.spend()) {
       if (plan !== undefined) observer.retryBudgetExhausted(config.name);
-      // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
-      if (this.strayed.length === 1) this.strayed[0]!.forgetAll();
       return undefined;
     }
     observer.retry(config.name, reason);

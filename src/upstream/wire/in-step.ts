@@ -203,7 +203,8 @@ export class StepLog {
   }
 
   namesAnother({ path }: Exchange, text: string): boolean {
-    if (namesId(text, idIn(path))) return false;
+    const own = idIn(path);
+    if (own !== undefined && text.includes(own)) return false;
     return this.recent.some((each) => each !== path && namesId(text, idIn(each)));
   }
 
