@@ -9,6 +9,7 @@ import {
 import { createServer as createTlsServer } from "node:tls";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { impostorAt } from "../../src/upstream/parts.ts";
@@ -16,6 +17,8 @@ import type { Upstreams } from "../../src/upstream/upstreams.ts";
 import {
   acceptCall,
   ADMIN,
+  ANSWER_KINDS,
+  askWhole,
   inTime,
   listCall,
   openUpstream,
@@ -350,6 +353,51 @@ test("an answer that is passed through comes as fast as it is read, over HTTP/2 
   const { body } = await upstream.stream(streamedCall());
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect((await buffer(body)).length).toBe(size);
+});
+
+describe("a node that takes a part of a body alone", () => {
+  const body = Buffer.alloc(300_000, "x");
+  const refuse = (stream: ServerHttp2Stream) => {
+    stream.pause();
+    json(stream, { error: "too much" }, { ":status": "400" });
+  };
+
+  test.each<[string, (stream: ServerHttp2Stream) => void]>([
+    ["", () => undefined],
+    [", and then takes no more of it", (stream) => stream.close(constants.NGHTTP2_NO_ERROR)],
+    [", and then cancels its stream", (stream) => stream.close(constants.NGHTTP2_CANCEL)],
+  ])("and answers%s, gives its answer", async (_what, then) => {
+    const { upstream } = await openHttp2(
+      (stream) => {
+        refuse(stream);
+        then(stream);
+      },
+      { retry: { attempts: 1 } },
+    );
+    for (const kind of ANSWER_KINDS) {
+      const answer = await askWhole(upstream, kind, { body, deadline: inTime(3_000) });
+      expect([answer.status, answer.body.toString()]).toEqual([400, '{"error":"too much"}']);
+    }
+    const readable = Readable.from([body.subarray(0, 200_000), body.subarray(200_000)]);
+    const { status, body: streamed } = await upstream.stream(
+      streamedCall({ body: readable, deadline: inTime(3_000), bodyDeadline: inTime(3_000) }),
+    );
+    expect([status, (await buffer(streamed)).toString()]).toEqual([400, '{"error":"too much"}']);
+    await expect.poll(() => upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
+  });
+
+  test("and breaks off its answer, is a failure at once", async () => {
+    const { upstream } = await openHttp2(
+      (stream) => {
+        stream.pause();
+        stream.respond({ ":status": 400, "content-type": "application/json", "content-length": "100" });
+        stream.write('{"error":', () => setTimeout(() => stream.destroy(), 10));
+      },
+      { retry: { attempts: 1 } },
+    );
+    const broken = upstream.call(acceptCall({ body, deadline: inTime(3_000) }));
+    await expect(broken).rejects.toMatchObject({ status: 502, code: "upstream_reset" });
+  });
 });
 
 /** What lets a connection take no more requests, and end with the calls that run on it. */

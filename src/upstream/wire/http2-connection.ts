@@ -150,6 +150,8 @@ class StreamExchange {
   private readonly onSilence: () => void;
   private error: Error | undefined;
   private hasBegun = false;
+  /** The node said that it ended: nothing that comes later takes that back. */
+  private isEnded = false;
   private isAborted = false;
   /** Bytes of the body that are still to come, where the head said how many there are. */
   private due: number | undefined;
@@ -173,6 +175,7 @@ class StreamExchange {
       .on("error", (error) => {
         this.error = error;
       })
+      .once("end", () => this.ended())
       .once("close", () => this.closed(control));
     handler.onRequestStart?.(control, undefined);
     if (body instanceof Readable) body.on("error", (error) => control.abort(error)).pipe(stream);
@@ -193,9 +196,20 @@ class StreamExchange {
     this.handler.onResponseStart?.(control, status, headers, undefined);
   }
 
+  private ended(): void {
+    const { stream } = this;
+    // A stream that breaks off is closed first, and then ends.
+    this.isEnded = !stream.closed;
+    if (stream.writableFinished) return;
+    // The node wants no more of the request (RFC 9113 §8.1), and Node would wait for it to take the rest.
+    if (this.isEnded) stream.close(NGHTTP2_CANCEL);
+    else stream.destroy();
+  }
+
   private closed(control: Control): void {
     const { stream, handler } = this;
-    const isWhole = this.hasBegun && stream.rstCode === NGHTTP2_NO_ERROR && this.error === undefined && !this.due;
+    const isClean = stream.rstCode === NGHTTP2_NO_ERROR && this.error === undefined;
+    const isWhole = this.hasBegun && (this.isEnded || isClean) && !this.due;
     if (isWhole && !this.isAborted) return handler.onResponseEnd?.(control, {});
     if (stream.rstCode === NGHTTP2_REFUSED_STREAM && !this.hasBegun) this.error = new ConnectionGone();
     handler.onResponseError?.(control, this.error ?? brokenOff());
