@@ -79,13 +79,18 @@ export interface StreamedAnswer {
   readonly setsCookie: boolean;
   /** As {@link UpstreamAnswer.origin}. */
   readonly origin: Exchange | undefined;
+  /** Whether a body that has ended may not be all of it: nothing has said how long it is, or that it ends. */
+  readonly mayBeCut: () => boolean;
 }
 
 /** A streamed answer that is complete. */
-export interface CollectedAnswer extends Omit<StreamedAnswer, "body"> {
+export interface CollectedAnswer extends Omit<StreamedAnswer, "body" | "mayBeCut"> {
   /** The upstream's bytes, decoded. */
   readonly body: Buffer;
   readonly receivedAt: Instant;
-  /** It has the form of an endpoint's answer, or could not be read: over its connection it could be another request's. */
+  /**
+   * It has the form of an endpoint's answer, or could not be read, so that over its connection it could be another request's;
+   * or it may not be all of the answer.
+   */
   readonly isDoubtful: boolean;
 }

@@ -111,7 +111,7 @@ const REASONS: Readonly<Record<string, string>> = {
   superseded: "a newer one was stored meanwhile",
   failure: "it was a failure, and what is stored may still be used",
   "too-large": "it is larger than cache.memory.maxObject",
-  unstorable: "its body is not what the standard says, or it came with a cookie",
+  unstorable: "its body is not what the standard says, may not be all of it, or came with a cookie",
 };
 
 function sayReason(reason: string): string {

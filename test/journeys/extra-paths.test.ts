@@ -1,5 +1,8 @@
+import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import { createSecureServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import type { CacheContents, ExplainAnswer } from "../../src/operations/answers.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
@@ -320,4 +323,39 @@ test("operators see what is kept of an extra path, and why", async () => {
   expect(kept.explanation!.entries).toMatchObject([{ status: 200, origins: { lifetime: "cache-control: max-age" } }]);
   const asked = await explain(`${OPERATOR}?a=b`);
   expect([asked.cached, asked.reason]).toEqual([false, expect.stringContaining("with a query")]);
+});
+
+test.each<[string, number, Record<string, string>, (stream: ServerHttp2Stream) => void]>([
+  ["breaks off with NO_ERROR is not", 2, {}, (stream) => stream.write("pay 1000", () => stream.destroy())],
+  [
+    "breaks off so behind its last byte is",
+    1,
+    { "content-length": "8" },
+    (stream) => stream.write("pay 1000", () => stream.destroy()),
+  ],
+  ["ends, without a length, is", 1, {}, (stream) => stream.end("pay 1000000")],
+])("an answer of an extra path over HTTP/2 that %s kept", async (_how, calls, fields, answer) => {
+  const file = (name: string) => join(import.meta.dirname, "../fixtures/tls", name);
+  const server = createSecureServer({
+    cert: readFileSync(file("server.pem")),
+    key: readFileSync(file("server-key.pem")),
+  });
+  let asked = 0;
+  server.on("stream", (stream, headers) => {
+    if (headers[":path"] === INFO) {
+      stream.respond({ ":status": 200, "content-type": "application/json" });
+      return void stream.end(JSON.stringify({ adminId: ADMINS.amulet, supportedApis: {} }));
+    }
+    asked += 1;
+    stream.respond({ ":status": 200, "content-type": "text/plain", "cache-control": "max-age=60", ...fields });
+    answer(stream);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push(async () => server.close());
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const gateway = await gatewayOf([{ name: "amulet", asked: [], url }], {
+    upstream: { tls: { caFile: file("ca.pem") } },
+  });
+  for (let i = 0; i < 2; i++) expect((await ask(gateway)).text).toContain("pay");
+  expect(asked).toBe(calls);
 });

@@ -13,12 +13,12 @@ import { streamCall } from "./streamed-call.ts";
  * @throws as `streamCall`
  */
 export async function collectCall(parts: UpstreamParts, call: StreamedCall): Promise<CollectedAnswer> {
-  const { body: stream, ...head } = await streamCall(parts, call);
+  const { body: stream, mayBeCut, ...head } = await streamCall(parts, call);
   const context = { upstream: parts.config.name, maxBody: parts.limits.responseBody };
   try {
     const body = await collect(stream, context.maxBody);
     const receivedAt = parts.clock.now();
-    const isDoubtful = head.origin !== undefined && (await mayBeOfEndpoint(parts, body));
+    const isDoubtful = mayBeCut() || (head.origin !== undefined && (await mayBeOfEndpoint(parts, body)));
     return { ...head, body, receivedAt, isDoubtful };
   } catch (error) {
     throw error instanceof NotCollected ? refusedAnswer(error.fault, context).error : error;

@@ -14,7 +14,7 @@ export interface StreamListener {
   /** What the head says counts at once, its end later; `busy`: it says that the registry is. */
   head(busy: Failure | undefined, fields: Fields): void;
   /** The client can have this answer, of which more may come. */
-  ready(answer: Omit<StreamedAnswer, "requestedAt" | "origin">): void;
+  ready(answer: Omit<StreamedAnswer, "requestedAt" | "origin" | "mayBeCut">): void;
   /** The node sent something, or the client caught up. */
   progressed(): void;
   /** `isComplete`: all of the answer is on its way to the client; `failure` is then as in {@link head}. */

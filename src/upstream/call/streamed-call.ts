@@ -90,7 +90,12 @@ class StreamedRun implements StreamListener {
 
   ready(answer: Parameters<StreamListener["ready"]>[0]): void {
     const { startedAt, request } = this.attempt!;
-    this.settle.resolve({ ...answer, requestedAt: startedAt, origin: request.exchange });
+    this.settle.resolve({
+      ...answer,
+      requestedAt: startedAt,
+      origin: request.exchange,
+      mayBeCut: () => request.mayBeCut,
+    });
   }
 
   progressed(): void {

@@ -190,8 +190,8 @@ class StreamExchange {
       control.rawHeaders = raw.flatMap((each, at) =>
         raw[at - (at % 2)]!.startsWith(":") ? [] : [Buffer.from(each, "latin1")],
       );
-      const length = headers["content-length"];
-      if (length !== undefined && status !== 304 && status !== 204) this.due = Number(length);
+      const length = status === 304 || status === 204 ? 0 : headers["content-length"];
+      if (length !== undefined) this.due = Number(length);
     }
     this.handler.onResponseStart?.(control, status, headers, undefined);
   }
@@ -210,6 +210,7 @@ class StreamExchange {
     const { stream, handler } = this;
     const isClean = stream.rstCode === NGHTTP2_NO_ERROR && this.error === undefined;
     const isWhole = this.hasBegun && (this.isEnded || isClean) && !this.due;
+    control.mayBeCut = !this.isEnded && this.due === undefined;
     if (isWhole && !this.isAborted) return handler.onResponseEnd?.(control, {});
     if (stream.rstCode === NGHTTP2_REFUSED_STREAM && !this.hasBegun) this.error = new ConnectionGone();
     handler.onResponseError?.(control, this.error ?? brokenOff());
@@ -219,6 +220,7 @@ class StreamExchange {
     const { stream } = this;
     return {
       rawHeaders: [],
+      mayBeCut: false,
       rawTrailers: null,
       get aborted() {
         return stream.aborted;
@@ -242,10 +244,21 @@ class StreamExchange {
 
 interface Control extends Dispatcher.DispatchController {
   rawHeaders: Buffer[];
+  /**
+   * Of an answer that has ended: Node ends one that the node broke off with NO_ERROR as one that is whole, and this one had no
+   * length, nor was its end read before its stream was closed.
+   */
+  mayBeCut: boolean;
+}
+
+/** Whether an answer that has ended may not be all of it. */
+export function mayBeCut(controller: Dispatcher.DispatchController): boolean {
+  return "mayBeCut" in controller && controller.mayBeCut === true;
 }
 
 const NO_CONTROL: Control = {
   rawHeaders: [],
+  mayBeCut: false,
   rawTrailers: null,
   aborted: true,
   paused: false,

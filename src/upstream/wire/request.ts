@@ -5,6 +5,7 @@ import { ConnectionGone, OutOfStep, proxyRefused, tooManyInterim } from "./conne
 import type { Connection } from "./connection.ts";
 import { type Connections, type ConnectionUse, Opening } from "./connections.ts";
 import { Http1Connection } from "./http1-connection.ts";
+import { mayBeCut } from "./http2-connection.ts";
 import type { Exchange } from "./in-step.ts";
 
 /** What is sent to a node. */
@@ -53,6 +54,8 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   status: number | undefined;
   /** What was asked over its connection, where it matters whether the answer is in step; streams have numbers. */
   exchange: Exchange | undefined;
+  /** The answer has ended, and may have more that did not come. */
+  mayBeCut = false;
   private readonly source: ConnectionSource;
   private readonly request: NodeRequest;
   private readonly listener: AnswerListener;
@@ -146,7 +149,8 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     });
   }
 
-  onResponseEnd(): void {
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
+    this.mayBeCut = mayBeCut(controller);
     const connection = this.connection!;
     this.connection = undefined;
     this.controller = undefined;
