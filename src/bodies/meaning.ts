@@ -92,14 +92,29 @@ function contextParts(json: Record<string, unknown>): Meaning | undefined {
   };
 }
 
-/** A number as it was written: two that differ beyond what JavaScript can distinguish are not the same. */
+/** A number by its exact value: two that differ beyond what JavaScript can distinguish are not the same. */
 class ExactNumber {
   readonly text: string;
 
   constructor(text: string) {
-    const value = Number(text);
-    this.text = Number.isSafeInteger(value) ? String(value) : text;
+    this.text = canonicalNumber(text);
   }
+}
+
+const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i;
+/** A longer exponent could not be calculated with exactly: such a number means only itself. */
+const LONGEST_EXPONENT = 15;
+
+/** The same text for each way to write a number: its digits without zeros around them, and one exponent. */
+function canonicalNumber(text: string): string {
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = NUMBER.exec(text) ?? [];
+  const written = whole + fraction;
+  let end = written.length;
+  while (written[end - 1] === "0") end -= 1;
+  const digits = written.slice(0, end).replace(/^0+/, "");
+  if (digits === "") return "0";
+  if (exponent.length > LONGEST_EXPONENT) return text;
+  return `${sign}${digits}e${Number(exponent) + whole.length - end}`;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -141,6 +141,41 @@ describe("means something else", () => {
   );
 });
 
+const numberSaid = (number: string) => said("instrument", JSON.stringify(instrument).replace("10", number));
+
+test.each([
+  ["1.50", "1.5"],
+  ["0.1", "1e-1"],
+  ["100", "1E+2"],
+  ["-120.0", "-1.2e2"],
+  ["0", "-0.00e9"],
+  ["0.00", `0e${"9".repeat(400)}`],
+  ["9007199254740993", "9007199254740.993e3"],
+  ["1e400", "10e399"],
+  ["1e-400", "0.01e-398"],
+])("%s is the number %s", (one, another) => {
+  expect(numberSaid(one)).toEqual(numberSaid(another));
+});
+
+test.each([
+  ["1", "1.0000000000000000001"],
+  ["9007199254740991", "9007199254740991.4"],
+  ["0", "1e-400"],
+  ["1", "-1"],
+  ["1e400", "1e401"],
+  ["0.1", "0.10000000000000000001"],
+  [`1e${"9".repeat(400)}`, `1e${"9".repeat(399)}8`],
+  ["1", '"1"'],
+])("%s is another number than %s", (one, another) => {
+  expect(numberSaid(one)).not.toEqual(numberSaid(another));
+});
+
+test("a number with a million zeros, or an exponent of as many digits, is read like any other", () => {
+  const zeros = "0".repeat(1_000_000);
+  expect(numberSaid(`1${zeros}1.${zeros}`)).toEqual(numberSaid(`1${zeros}1`));
+  expect(numberSaid(`1e${zeros}1`)).not.toEqual(numberSaid("1"));
+});
+
 test("texts with colons and quotes in strings are read as what they are", () => {
   const strange = { ...instrument, name: 'a:"b\\":{"c":1}' };
   expect(Object.keys(said("instrument", strange))).toContain("name");
