@@ -250,12 +250,12 @@ describe("an HTTP proxy", () => {
     server.on("connect", (request, socket, head) => {
       seen.push("CONNECT");
       authorizations.push(request.headers["proxy-authorization"]);
-      if (status !== 200) return socket.end(`HTTP/1.1 ${status} No\r\n\r\n`);
+      if (status >= 300) return socket.end(`HTTP/1.1 ${status} No\r\n\r\n`);
       const [host, port] = request.url!.split(":");
       const onward = connect(Number(port), host);
       onward.on("error", () => socket.destroy());
       socket.on("error", () => onward.destroy()).on("close", () => onward.destroy());
-      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      socket.write(`HTTP/1.1 ${status} OK\r\n\r\n`);
       onward.write(head);
       socket.pipe(onward).pipe(socket);
       return undefined;
@@ -278,8 +278,8 @@ describe("an HTTP proxy", () => {
     request.pipe(onward);
   }
 
-  test("carries TLS through a tunnel, which is verified end to end", async () => {
-    const proxy = await startProxy();
+  test.each([200, 201, 204])("carries TLS through a tunnel (%i), which is verified end to end", async (status) => {
+    const proxy = await startProxy(status);
     const registry = await startRegistry({ tls: { cert: pem("server"), key: pem("server-key") } });
     const keys = { httpProxy: `http://user:pass@127.0.0.1:${proxy.port}`, tls: { caFile: pemPath("ca") } };
     const { upstream } = openUpstream([registry], keys);

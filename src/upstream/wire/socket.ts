@@ -114,8 +114,9 @@ function throughProxy(socket: Socket, proxy: URL, target: URL, until: Until): Pr
   const headers = { host: place, ...(credentials !== undefined && { "proxy-authorization": credentials }) };
   const request = requestHttp({ method: "CONNECT", path: place, headers, createConnection: () => socket });
   const tunnel = new Promise<Socket>((resolve, reject) => {
-    request.once("connect", ({ statusCode }) => {
-      if (statusCode === 200) resolve(socket);
+    request.once("connect", ({ statusCode = 0 }) => {
+      // Any success is a tunnel (RFC 9110 §9.3.6).
+      if (statusCode >= 200 && statusCode < 300) resolve(socket);
       else reject(new Error(`the proxy answered ${statusCode}`));
     });
     request.once("response", ({ statusCode }) => reject(new Error(`the proxy answered ${statusCode}`)));
