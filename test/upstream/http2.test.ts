@@ -148,6 +148,22 @@ describe("to a node that offers HTTP/2", () => {
     for (const name of ["connection", "host", "transfer-encoding", "keep-alive"]) expect(sent).not.toContain(name);
     expect(seen[0]).toMatchObject({ ":method": "POST", "content-type": "application/json" });
   });
+
+  test("fields of any name reach it as they are, and several of one name as a list", async () => {
+    const seen: Record<string, unknown>[] = [];
+    const { upstream, node } = await openHttp2();
+    node.server.on("stream", (_stream, headers) => seen.push(headers));
+    const fields = ["constructor", "a", "__proto__", "b", "tostring", "c", "x-two", "d", "x-two", "e"];
+    await upstream.call(acceptCall({ fields }));
+    expect(Object.entries(seen[0]!)).toEqual(
+      expect.arrayContaining([
+        ["constructor", "a"],
+        ["__proto__", "b"],
+        ["tostring", "c"],
+        ["x-two", "d, e"],
+      ]),
+    );
+  });
 });
 
 describe("a connection that the node ends", () => {

@@ -272,12 +272,13 @@ function headersOf(
   { method, path, headers }: Dispatcher.DispatchOptions,
   { host, protocol }: URL,
 ): Record<string, string> {
-  const sent: Record<string, string> = {
+  // Of no prototype: clients may name a field `constructor`.
+  const sent: Record<string, string> = Object.assign(Object.create(null), {
     ":method": method,
     ":scheme": protocol.slice(0, -1),
     ":authority": host,
     ":path": path,
-  };
+  });
   const fields = headers as readonly string[];
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i]!;
