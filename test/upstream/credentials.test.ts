@@ -53,7 +53,7 @@ async function startTokenEndpoint(answer: (count: number, response: ServerRespon
   return { asked, url: `http://127.0.0.1:${await listen(server)}/oauth/token?tenant=1` };
 }
 
-const giveToken = (lifetime: number) => (count: number, response: ServerResponse) => {
+const giveToken = (lifetime: unknown) => (count: number, response: ServerResponse) => {
   response.setHeader("content-type", "application/json");
   response.end(JSON.stringify({ access_token: `t${count}`, token_type: "Bearer", expires_in: lifetime }));
 };
@@ -142,6 +142,33 @@ describe("OAuth 2.0 client credentials", () => {
       })
       .toBe("Bearer t2");
     expect(endpoint.asked).toHaveLength(2);
+  });
+
+  test.each<[unknown, number]>([
+    [0, 1_000],
+    [-5, 1_000],
+    ["0", 1_000],
+    ["90", 90_000],
+    [undefined, 300_000],
+    [null, 300_000],
+    ["", 300_000],
+    ["soon", 300_000],
+  ])("a token that expires in %j is good for %i ms", async (stated, lifetime) => {
+    const clock = new ManualClock();
+    const endpoint = await startTokenEndpoint(giveToken(stated));
+    const registry = await startRegistry();
+    const auth = { oauth2: { ...oauth2, tokenUrl: endpoint.url } };
+    const { upstream } = openUpstream([registry], { auth }, { clock });
+    const shown = async () => {
+      await upstream.call(acceptCall({ deadline: clock.now() + 10_000 }));
+      return registry.calls.last?.headers.authorization;
+    };
+    await shown();
+    clock.advance(lifetime * 0.75);
+    expect(await shown()).toBe("Bearer t1");
+    expect(endpoint.asked).toHaveLength(1);
+    clock.advance(lifetime * 0.25);
+    expect(await shown()).toBe("Bearer t2");
   });
 
   test("a refused token is replaced", async () => {

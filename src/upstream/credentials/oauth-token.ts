@@ -21,6 +21,8 @@ const MAX_ANSWER = 64 * 1024;
 const FETCH_TIMEOUT: Duration = 10_000;
 /** RFC 6749 §5.1 lets `expires_in` be left out. */
 const DEFAULT_LIFETIME: Duration = 300_000;
+/** One that ends at once is asked for no more often than this. */
+const LEAST_LIFETIME: Duration = 1_000;
 /** A token is refreshed after this share of its life, while the old one still serves. */
 const REFRESH_AT = 0.8;
 /** After a failure the token endpoint is left alone for so long. */
@@ -197,7 +199,9 @@ function readToken(answer: RawAnswer, now: Instant): Token | undefined {
   const { access_token: value, expires_in: seconds } = json as { access_token?: unknown; expires_in?: unknown };
   // What is no field value would break the requests it is sent with.
   if (typeof value !== "string" || !/^[\x21-\x7e]+$/.test(value)) return undefined;
-  const stated = Number(seconds);
-  const lifetime = seconds !== undefined && Number.isFinite(stated) && stated > 0 ? stated * 1_000 : DEFAULT_LIFETIME;
+  // Some endpoints send it as text.
+  const stated = typeof seconds === "string" ? Number.parseFloat(seconds) : seconds;
+  const isStated = typeof stated === "number" && Number.isFinite(stated);
+  const lifetime = isStated ? Math.max(stated * 1_000, LEAST_LIFETIME) : DEFAULT_LIFETIME;
   return { value, refreshAt: now + lifetime * REFRESH_AT, expiresAt: now + lifetime };
 }
