@@ -6,7 +6,14 @@ import type { AddressInfo, Server } from "node:net";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { ADMIN, openUpstream, OTHER_ADMIN, streamedCall } from "../support/upstream-registries.ts";
+import {
+  ADMIN,
+  ANSWER_KINDS,
+  askWhole,
+  openUpstream,
+  OTHER_ADMIN,
+  streamedCall,
+} from "../support/upstream-registries.ts";
 
 const pem = (name: string) => readFileSync(join(import.meta.dirname, "../fixtures/tls", `${name}.pem`));
 
@@ -82,4 +89,21 @@ test("an answer that ends with its connection is none where the connection was r
   await first;
   isRead.resolve();
   await expect(whole).rejects.toThrow();
+});
+
+// Undici asserts that there is none of these.
+test.each(["101 Switching Protocols", "099 Early"])("a status line with %s is none of HTTP", async (status) => {
+  const url = await startNode(
+    "http/1.1",
+    () => ADMIN,
+    ({ socket }) => void socket.write(`HTTP/1.1 ${status}\r\ncontent-type: text/plain\r\ncontent-length: 0\r\n\r\n`),
+  );
+  const { upstream } = openUpstream([url], { admin: ADMIN, retry: { attempts: 1 } });
+  for (const kind of ANSWER_KINDS) {
+    await expect(askWhole(upstream, kind)).rejects.toMatchObject({
+      status: 502,
+      code: "upstream_invalid",
+      proxyError: "http_protocol_error",
+    });
+  }
 });

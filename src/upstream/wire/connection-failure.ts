@@ -110,6 +110,7 @@ const BY_CODE: Readonly<Record<string, Wording>> = {
   EPROTO: TLS,
   UND_ERR_HEADERS_OVERFLOW: HEADERS,
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: PROTOCOL,
+  ERR_ASSERTION: PROTOCOL,
 };
 
 const BY_CODE_PATTERN: readonly (readonly [RegExp, Wording])[] = [
