@@ -7,13 +7,13 @@ import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
 import type { GatewayError } from "../../src/errors.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { MOST_IDLE } from "../../src/upstream/wire/connection.ts";
 import { ManualClock } from "../support/manual-clock.ts";
+import { ShiftedClock } from "../support/shifted-clock.ts";
 import {
   acceptCall,
   ADMIN,
@@ -279,9 +279,7 @@ describe("a call whose grant is out of its window when its connection is proved 
 
   /** What becomes of it, where another registry of the group is called so often meanwhile. */
   async function statusOf(call: Partial<UpstreamCall>, others: number): Promise<number> {
-    const real = systemClock();
-    let ahead = 3_600_000;
-    const clock = { ...real, now: () => real.now() + ahead };
+    const clock = new ShiftedClock();
     const [slow, well] = [await startRegistry({ clock }), await startRegistry({ admin: OTHER_ADMIN, clock })];
     const { upstreams } = openUpstreams(
       upstreamConfigs({ name: "slow", urls: [slow.url], rateLimit }, { name: "well", urls: [well.url], rateLimit }),
@@ -298,7 +296,7 @@ describe("a call whose grant is out of its window when its connection is proved 
       (error: GatewayError) => error.status,
     );
     await slow.calls.reached(1);
-    ahead += 1_200;
+    clock.advance(1_200);
     for (let i = 0; i < others; i++) await other.call(acceptCall());
     proof.resolve(undefined);
     return status;
