@@ -117,7 +117,8 @@ describe.concurrent("Redis that refuses", () => {
     expect(events.states).toEqual(["up", "away"]);
     await server.client.call(command, ...names, on);
     await until(() => coordinator.status().state === "up");
-    expect(await take()).toBe(true);
+    // An answer that comes too late, on a busy machine, is a call that is not granted.
+    await until(take);
     expect(events.states).toEqual(["up", "away", "up"]);
   });
 
