@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import type { Clock, Duration, MaybePromise } from "../clock.ts";
+import type { Clock, Duration, Instant, MaybePromise } from "../clock.ts";
 import { type Rate, SlidingWindow } from "./sliding-window.ts";
 
 /** What a limit is of: calls to upstreams, requests of clients with a credential, requests by client address. */
@@ -87,15 +87,15 @@ export type WindowName = Pick<LimitWindow, "name" | "per">;
 export const MOST_WINDOWS = 6;
 
 /**
- * The windows of one limit; when there are too many, the one made first goes. One is made after the last of its name, which
- * had another length before a reload.
+ * The windows of one limit. Windows of one name differ by their lengths, which reloads bring: a new one goes on with the
+ * calls of the longest, and when there are too many, the one of its name that was made first goes.
  */
 export class Windows<Window extends {}> {
   private readonly names: WindowName[] = [];
   private readonly windows: Window[] = [];
-  private readonly create: (name: WindowName, last: Window | undefined) => Window;
+  private readonly create: (name: WindowName, longest: Window | undefined) => Window;
 
-  constructor(create: (name: WindowName, last: Window | undefined) => Window) {
+  constructor(create: (name: WindowName, longest: Window | undefined) => Window) {
     this.create = create;
   }
 
@@ -104,39 +104,43 @@ export class Windows<Window extends {}> {
   }
 
   of({ name, per }: WindowName): Window {
-    let last: Window | undefined;
+    let first = -1;
+    let longest = -1;
     for (let i = 0; i < this.names.length; i += 1) {
       if (this.names[i]!.name !== name) continue;
-      last = this.windows[i]!;
-      if (this.names[i]!.per === per) return last;
+      if (this.names[i]!.per === per) return this.windows[i]!;
+      if (first === -1) first = i;
+      if (longest === -1 || this.names[i]!.per > this.names[longest]!.per) longest = i;
     }
+    const window = this.create({ name, per }, this.windows[longest]);
     if (this.names.length === MOST_WINDOWS) {
-      this.names.shift();
-      this.windows.shift();
+      this.names.splice(Math.max(0, first), 1);
+      this.windows.splice(Math.max(0, first), 1);
     }
-    const window = this.create({ name, per }, last);
     this.names.push({ name, per });
     this.windows.push(window);
     return window;
+  }
+
+  /** All windows of the names of a claim: its call counts in each, for a reload may bring back a length from before. */
+  named(claimed: readonly Pick<WindowName, "name">[]): Window[] {
+    return this.windows.filter((_, i) => claimed.some(({ name }) => name === this.names[i]!.name));
   }
 }
 
 /** Windows with nothing but calls. */
 export function slidingWindows(clock: Clock): Windows<SlidingWindow> {
-  return new Windows(({ per }, last) => new SlidingWindow(per).takeOver(last, clock.steadyNow()));
+  return new Windows(({ per }, longest) => new SlidingWindow(per).takeOver(longest, clock.steadyNow()));
 }
 
 export const GRANTED_AT_ONCE: readonly Duration[] = [];
 
 /** Takes a call out of windows that are this process's alone. */
-function takeHere(
-  windows: readonly SlidingWindow[],
-  { windows: limits }: Pick<LimitClaim, "windows">,
-  now: number,
-): LimitAnswer {
+function takeHere(all: Windows<SlidingWindow>, limits: LimitClaim["windows"], now: Instant): LimitAnswer {
+  const windows = limits.map((each) => all.of(each));
   let granted = true;
   for (const [i, { requests }] of limits.entries()) if (windows[i]!.count(now) >= requests) granted = false;
-  if (granted) for (const window of windows) window.add(now);
+  if (granted) for (const window of all.named(limits)) window.add(now);
   return {
     granted,
     used: windows.map((window) => window.count(now)),
@@ -154,17 +158,13 @@ export class LocalLimits implements Limits {
   }
 
   take(claim: LimitClaim): LimitAnswer {
-    const windows = this.table.of(claim);
-    return takeHere(
-      claim.windows.map((each) => windows.of(each)),
-      claim,
-      this.clock.steadyNow(),
-    );
+    return takeHere(this.table.of(claim), claim.windows, this.clock.steadyNow());
   }
 
   recount(claim: LimitClaim): void {
-    const windows = this.table.of(claim);
-    for (const each of claim.windows) windows.of(each).add(this.clock.steadyNow());
+    const all = this.table.of(claim);
+    for (const each of claim.windows) all.of(each);
+    for (const window of all.named(claim.windows)) window.add(this.clock.steadyNow());
   }
 
   hold({ running, wanted, max }: SlotClaim): number {

@@ -231,6 +231,8 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         expect(await take(30_000)).toBe(true);
         expect(await take(30_000)).toBe(false);
         expect(await take(90_000)).toBe(false);
+        // What was called under the other length was missing from the first, which had the whole limit to give again.
+        expect(await take(60_000)).toBe(false);
       }));
 
     test("count what is made later than it was granted, in full windows as well", () =>

@@ -32,12 +32,12 @@ export class CountedWindow {
   freeAt: Instant = -Infinity;
   refusedUntil: Instant = -Infinity;
 
-  /** `last`: had the same name and another length; Redis takes over what it has of that by itself. */
-  constructor({ name, per }: WindowName, last: CountedWindow | undefined, now: Instant) {
+  /** `longest`: of those of its name; Redis takes over what it has of that by itself. */
+  constructor({ name, per }: WindowName, longest: CountedWindow | undefined, now: Instant) {
     this.name = name;
     this.per = per;
-    this.own = new SlidingWindow(per).takeOver(last?.own, now);
-    this.unsent = new SlidingWindow(per).takeOver(last?.unsent, now);
+    this.own = new SlidingWindow(per).takeOver(longest?.own, now);
+    this.unsent = new SlidingWindow(per).takeOver(longest?.unsent, now);
   }
 
   /** Redis had so many calls. */
@@ -82,7 +82,7 @@ export class CountedLimit {
   constructor({ kind, id }: LimitClaim, clock: Clock) {
     this.kind = kind;
     this.id = id;
-    this.windows = new Windows((name, last) => new CountedWindow(name, last, clock.steadyNow()));
+    this.windows = new Windows((name, longest) => new CountedWindow(name, longest, clock.steadyNow()));
   }
 
   /** The windows of a claim, in its order. */
@@ -92,6 +92,11 @@ export class CountedLimit {
       window.requests = each.requests;
       return window;
     });
+  }
+
+  /** Counts a call in these windows, and all of their names, that Redis is told of later. */
+  add(claimed: readonly CountedWindow[], now: Instant): void {
+    for (const window of this.windows.named(claimed)) window.add(now);
   }
 }
 

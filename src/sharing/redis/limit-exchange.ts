@@ -129,7 +129,7 @@ export class LimitExchange {
     const now = this.clock.steadyNow();
     return all.flatMap((window, i) => {
       const { name, per } = window;
-      const isWanted = wanted.some((each) => each.name === name && each.per === per);
+      const isWanted = wanted.some((each) => each.name === name);
       const calls = (isWanted ? 1 : 0) + sum(earlier[i] ?? []);
       const over = window.own.count(now) + (isWanted ? limit.asking : 0) - window.shareOf(this.members, now);
       return calls > 0 && over > 0 ? [{ name, per, count: Math.min(over, calls) }] : [];
@@ -147,7 +147,7 @@ export class LimitExchange {
       window.refusedUntil = now + Math.min(wait, BELIEVED_FOR);
     }
     const windows = wanted.map((each) => limit.windows.of(each));
-    if (granted === 1) for (const { own } of windows) own.add(now);
+    if (granted === 1) for (const { own } of limit.windows.named(wanted)) own.add(now);
     for (const [i, window] of all.entries()) window.learn(numbers[2 * i]!, this.members, now);
     if (granted !== 1) return refusal(windows, now, ({ freeAt }) => Math.max(0, freeAt - now));
     return { granted: true, used: windows.map(({ known }) => known), retryIn: GRANTED_AT_ONCE };

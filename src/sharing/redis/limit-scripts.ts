@@ -1,9 +1,12 @@
-import { SLOTS_HOLD } from "../limits.ts";
+import { MOST_WINDOWS, SLOTS_HOLD } from "../limits.ts";
 import { SLOTS } from "../sliding-window.ts";
 import { clearForeign, defineScript, NOW_MICROSECONDS } from "./scripts.ts";
 
 /** Bytes of a value that are read; what is longer was not written by a gateway, and is taken for absent. */
 const LONGEST = 16_384;
+
+/** Lines of a limit that are kept: of the replica that asks, and of others that have other lengths. */
+const MOST_LINES = 2 * MOST_WINDOWS;
 
 /** Lua: the text under the first key, or '' where it is foreign. */
 const READ_TEXT = `${clearForeign("string")}
@@ -13,8 +16,12 @@ local text = redis.call('STRLEN', KEYS[1]) <= ${LONGEST} and redis.call('GET', K
  * Counts calls in the windows of a limit, and one more if all of them have room: as `SlidingWindow` does, by Redis's
  * clock. The value is its name (when it was made) and a line for each window: name, milliseconds, slot=calls….
  * What does not look so, is too old, or later than now by more than a window is not counted; what is later by less counts
- * from now on, for this clock may have stepped back. A window that is not there goes on with what is in the fullest of its
- * name, which had another length before a reload.
+ * from now on, for this clock may have stepped back.
+ *
+ * Windows of one name differ by their lengths, for a reload brought another one, or replicas have different ones. Every call
+ * counts in all of them: earlier ones of the longest that is asked for in the lines of its name that are not. One that is not
+ * there goes on with what is in the longest line of its name. The lines that were asked for longest ago are left out, beyond
+ * {@link MOST_LINES}.
  *
  * KEYS: limit. ARGV: the name that the value has to have ('': any), a channel and a message to say that a call is beyond
  * the replica's share, 1 to say so even when no call is granted; then for each window: name, milliseconds, calls allowed,
@@ -29,13 +36,20 @@ export const takeCalls = defineScript(
 local born = string.match(text, '^(%d+)\\n')
 if born and #born > 20 then born, text = nil, '' end
 if ARGV[1] ~= '' and ARGV[1] ~= born then return { -1, born or '' } end
-local windows, longest = {}, 0
-local function open(name, per)
-  local window = { name = name, length = per / ${SLOTS}, slots = {}, used = 0 }
+local windows, before, asked, longest = {}, {}, {}, 0
+local function open(key, name, per)
+  local window = { key = key, name = name, length = per / ${SLOTS}, slots = {}, used = 0 }
   window.now = math.floor(now / window.length)
-  windows[name .. ' ' .. string.format('%d', per)] = window
+  windows[key] = window
   longest = math.max(longest, per)
   return window
+end
+local function longestOf(list, name)
+  local found
+  for _, each in ipairs(list) do
+    if each.name == name and each.length > (found and found.length or 0) then found = each end
+  end
+  return found
 end
 local function count(window, slot, calls)
   if slot < window.now - ${SLOTS} or slot > window.now + ${SLOTS} or calls > 1e9 then return end
@@ -44,30 +58,34 @@ local function count(window, slot, calls)
   window.used = window.used + calls
 end
 local function takeOver(window)
-  local last
-  for _, other in pairs(windows) do
-    if other.name == window.name and other.line and other.used > (last and last.used or 0) then last = other end
-  end
-  for slot, calls in string.gmatch(last and last.line or '', '(%d+)=(%d+)') do
-    count(window, math.floor((slot + 1) * last.length / window.length), tonumber(calls))
+  local other = longestOf(before, window.name)
+  for slot, calls in string.gmatch(other and other.line or '', '(%d+)=(%d+)') do
+    count(window, math.floor((slot + 1) * other.length / window.length), tonumber(calls))
   end
   return window
 end
-for name, per, line in string.gmatch(text, '(%a+) (%d+)([^\\n]*)\\n') do
+local function report(window, from)
+  for j = from.first, from.last, 2 do
+    count(window, math.floor((now - ARGV[j]) / window.length), tonumber(ARGV[j + 1]))
+  end
+end
+for key, name, per, line in string.gmatch(text, '((%a+) (%d+))([^\\n]*)\\n') do
   per = tonumber(per)
-  if per > 0 and per < 1e8 then
-    local window = open(name, per)
+  if per > 0 and per < 1e8 and not windows[key] then
+    local window = open(key, name, per)
     window.line = line
+    table.insert(before, window)
     for slot, calls in string.gmatch(line, '(%d+)=(%d+)') do count(window, tonumber(slot), tonumber(calls)) end
   end
 end
 local granted, wanting, reply, i = 1, {}, { 1, born or string.format('%.0f', now * 1000) }, 5
 while ARGV[i] do
   local per, requests, wants, earlier = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1', tonumber(ARGV[i + 4])
-  local window = windows[ARGV[i] .. ' ' .. ARGV[i + 1]] or takeOver(open(ARGV[i], per))
-  for j = i + 5, i + 3 + 2 * earlier, 2 do
-    count(window, math.floor((now - ARGV[j]) / window.length), tonumber(ARGV[j + 1]))
-  end
+  local key = ARGV[i] .. ' ' .. ARGV[i + 1]
+  local window = windows[key] or takeOver(open(key, ARGV[i], per))
+  window.first, window.last = i + 5, i + 3 + 2 * earlier
+  report(window, window)
+  table.insert(asked, window)
   local excess, wait = wants and window.used + 1 - requests or 0, 0
   if excess > 0 then
     granted, wait = 0, per
@@ -76,16 +94,24 @@ while ARGV[i] do
       if excess <= 0 then wait = (slot + ${SLOTS + 1}) * window.length - now break end
     end
   end
-  if wants then table.insert(wanting, window) end
+  if wants then wanting[window.name] = true end
   table.insert(reply, window)
   table.insert(reply, math.ceil(wait))
   i = i + 5 + 2 * earlier
 end
 reply[1] = granted
-if granted == 1 then for _, window in ipairs(wanting) do count(window, window.now, 1) end end
+local kept = { unpack(asked) }
+for _, window in ipairs(before) do
+  if not window.first and #kept < ${MOST_LINES} then
+    local source = longestOf(asked, window.name)
+    if source then report(window, source) end
+    table.insert(kept, window)
+  end
+end
 local lines = { reply[2] }
-for name, window in pairs(windows) do
-  local line = { name }
+for _, window in ipairs(kept) do
+  if granted == 1 and wanting[window.name] then count(window, window.now, 1) end
+  local line = { window.key }
   for slot, calls in pairs(window.slots) do table.insert(line, string.format('%.0f=%.0f', slot, calls)) end
   if #line > 1 then table.insert(lines, table.concat(line, ' ')) end
 end

@@ -72,7 +72,7 @@ export class LimitShares {
     if (windows.some((window) => this.freeIn(limit, window, now) > 0)) {
       return refusal(windows, now, (window) => this.freeIn(limit, window, now));
     }
-    for (const window of windows) window.add(now);
+    limit.add(windows, now);
     if (SLACK[limit.kind] > 0) this.hasGrantedToClients = true;
     const used = windows.map((window) => window.requests - this.shareOf(limit, window, now) + window.own.count(now));
     return { granted: true, used, retryIn: GRANTED_AT_ONCE };

@@ -68,7 +68,7 @@ export class RedisLimits implements Limits {
 
   recount(claim: LimitClaim): void {
     const limit = this.table.of(claim);
-    for (const window of limit.of(claim)) window.add(this.clock.steadyNow());
+    limit.add(limit.of(claim), this.clock.steadyNow());
     if (this.isUsable(claim.kind) && !limit.isSending) void this.send(limit);
   }
 
@@ -125,13 +125,12 @@ export class RedisLimits implements Limits {
   }
 
   private grantOnCredit(limit: CountedLimit, windows: readonly CountedWindow[], now: Instant): LimitAnswer {
-    let isDue = false;
-    for (const window of windows) {
-      window.add(now);
-      const count = window.unsent.count(now);
+    limit.add(windows, now);
+    const isDue = windows.some(({ unsent, requests }) => {
+      const count = unsent.count(now);
       // A client that sends one request costs Redis nothing.
-      if (count > 1 && count * 2 >= this.creditOf(window.requests, SLACK[limit.kind])) isDue = true;
-    }
+      return count > 1 && count * 2 >= this.creditOf(requests, SLACK[limit.kind]);
+    });
     if (isDue && !limit.isSending) void this.send(limit);
     const used = windows.map(({ known, unsent, sending }) => known + unsent.count(now) + sending);
     return { granted: true, used, retryIn: GRANTED_AT_ONCE };
