@@ -371,7 +371,7 @@ export const CLIENT_ERRORS = {
   queue_timeout: {
     status: 504,
     proxyError: "connection_limit_reached",
-    means: "No place for the call to the registry became free in time.",
+    means: "No place for the call to the registry, or for a search of the catalogue, became free in time.",
     remedy: TRY_LATER,
   },
   not_cached: {

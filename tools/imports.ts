@@ -82,7 +82,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["lru-cache"],
   },
   aggregate: {
-    rooms: ["bodies", "cache/rfc", "registry", "spec", "upstream", "upstream/wire"],
+    rooms: ["bodies", "cache/rfc", "limits", "registry", "spec", "upstream", "upstream/wire"],
     types: ["cache", "sharing"],
     packages: [],
   },

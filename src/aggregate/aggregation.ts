@@ -18,7 +18,7 @@ export function createAggregation(
   const catalogue = new Catalogue(options);
   return {
     catalogue,
-    search: new CatalogueSearch(catalogue),
+    search: new CatalogueSearch(catalogue, options.clock),
     changes: new Changes(options),
     contracts: new ContractAdmins(options.facts),
   };

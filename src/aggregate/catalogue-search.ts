@@ -1,9 +1,12 @@
 import { setImmediate } from "node:timers/promises";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { GatewayError } from "../errors.ts";
-import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import type { Clock } from "../clock.ts";
+import { clientGone, GatewayError } from "../errors.ts";
 import { parseJson } from "../json.ts";
+import { Places } from "../limits/places.ts";
+import type { WaitTerms } from "../limits/wait-queue.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { type Catalogue, isWhole, type RegistryInstruments } from "./catalogue.ts";
 import { shortDigest } from "./cursor.ts";
 import { withMembers } from "./instrument-text.ts";
@@ -56,20 +59,32 @@ const PositionForm = Compile(
 /** Instruments that a search looks at in one turn of the event loop: a millisecond's worth, or a few. */
 const TURN = 2_000;
 
-/** To look whether anything of a registry matches costs as much as to look at one out of so many of its instruments. */
-const SCANNED = 16;
+/**
+ * To look at an instrument takes as long as to go through so many characters, 0.2 µs: for a word whose first letter is
+ * everywhere, as it was measured. A rarer letter takes a hundredth.
+ */
+const SCANNED = 500;
 
-/** Searches at once that take more than one turn: each keeps the listings that it began with. */
-const MOST_LONG = 32;
+/** Searches at once that take more than one turn, and those that wait to be one of them. */
+const LONG = { max: 32, queue: 256 };
 
-/** Searches the catalogue. Searches that take long give way to everything else, and take turns among themselves. */
+/** How long a client waits for its search. */
+export type SearchTerms = Pick<WaitTerms, "deadline" | "signal">;
+
+/**
+ * Searches the catalogue. Searches that take long give way to everything else, and some of them take turns among
+ * themselves, while further ones wait: so under any load some come to their end.
+ */
 export class CatalogueSearch {
   private readonly catalogue: Catalogue;
-  private readonly long = new Set<Turn>();
+  private readonly clock: Clock;
+  private readonly long: Places;
   private lastTurn: Promise<unknown> = Promise.resolve();
 
-  constructor(catalogue: Catalogue) {
+  constructor(catalogue: Catalogue, clock: Clock) {
     this.catalogue = catalogue;
+    this.clock = clock;
+    this.long = new Places(LONG, { full: tooMany, late: tooLate }, clock);
   }
 
   /**
@@ -77,28 +92,44 @@ export class CatalogueSearch {
    * it was at the beginning.
    *
    * @throws GatewayError 400 for a page token of another search, or whose instrument is gone, 503 where too many searches
-   * take long just now
+   * that take long wait just now, 504 when the deadline passes; `clientGone` when the signal aborts
    */
-  async page(registries: readonly RegistryMetadata[], query: CatalogueQuery): Promise<CataloguePage> {
-    const turn: Turn = new Turn(() => this.giveWay(turn));
+  async page(
+    registries: readonly RegistryMetadata[],
+    query: CatalogueQuery,
+    terms: SearchTerms,
+  ): Promise<CataloguePage> {
+    let isLong = false;
+    const turn = new Turn(async () => {
+      if (!isLong && !this.long.tryEnter()) await this.long.enter({ ...terms, priority: "miss" });
+      isLong = true;
+      await this.giveWay(terms);
+    });
     try {
       return await findPage(this.catalogue, registries, { query, turn });
     } finally {
-      this.long.delete(turn);
+      if (isLong) this.long.leave();
     }
   }
 
   /** Resolves in a turn of the event loop that no other search has. */
-  private async giveWay(turn: Turn): Promise<void> {
-    if (!this.long.has(turn) && this.long.size >= MOST_LONG) {
-      const text =
-        "too many clients search for what takes long just now; try again in a second, or search for longer words";
-      throw new GatewayError("overloaded", text, { retryAfter: 1 });
-    }
-    this.long.add(turn);
+  private async giveWay({ deadline, signal }: SearchTerms): Promise<void> {
     this.lastTurn = this.lastTurn.then(() => setImmediate());
     await this.lastTurn;
+    if (signal?.aborted === true) throw clientGone();
+    if (this.clock.now() >= deadline) throw tooLate();
   }
+}
+
+function tooMany(): GatewayError {
+  const text =
+    "too many clients search for what takes long just now; try again in a second, or search for longer words";
+  return new GatewayError("overloaded", text, { retryAfter: 1 });
+}
+
+function tooLate(): GatewayError {
+  const text = "the search came to no end in time, for others run as well; try again later, or search for longer words";
+  return new GatewayError("queue_timeout", text);
 }
 
 /** What one search may still look at until it gives way. */
@@ -110,10 +141,13 @@ class Turn {
     this.giveWay = giveWay;
   }
 
-  /** Whether it is over when so many instruments more are looked at. */
-  isOverAfter(instruments: number): boolean {
-    this.left -= instruments;
+  get isOver(): boolean {
     return this.left <= 0;
+  }
+
+  /** So many instruments were looked at. */
+  spend(instruments: number): void {
+    this.left -= instruments;
   }
 
   next(): Promise<void> {
@@ -185,18 +219,20 @@ async function* matches(
   const symbol = query.symbol === undefined ? undefined : symbolText(query.symbol);
   const start =
     query.pageToken === undefined ? undefined : await startAfter(searched, query.pageToken, { query, turn });
+  const scanned = (characters: number) => turn.spend(characters / SCANNED);
   for (const rank of RANKS.slice(start?.rank ?? 0)) {
     const isFirst = rank === start?.rank;
     for (const registry of isFirst ? searched.slice(start.registry) : searched) {
       const from = isFirst && registry === searched[start.registry] ? start.from : 0;
       const { index } = registry.known;
-      if (turn.isOverAfter(index.size / SCANNED)) await turn.next();
-      for (const at of index.candidates(words, rank, from)) {
-        if (turn.isOverAfter(1)) await turn.next();
+      for (const at of index.candidates(words, rank, { from, scanned })) {
+        turn.spend(1);
+        if (turn.isOver) await turn.next();
         if (query.paused !== undefined && index.isPaused(at) !== query.paused) continue;
         if (symbol !== undefined && !index.hasSymbol(at, symbol)) continue;
         if (index.rankOf(at, words) === rank) yield [rank, registry, at];
       }
+      if (turn.isOver) await turn.next();
     }
   }
 }
@@ -228,7 +264,8 @@ async function startAfter(searched: readonly Searched[], token: string, { query,
 /** Where the id of this digest stands now that instruments came or went. */
 async function placeOf(digest: string, ids: readonly string[], turn: Turn): Promise<number | undefined> {
   for (const [at, id] of ids.entries()) {
-    if (turn.isOverAfter(1)) await turn.next();
+    turn.spend(1);
+    if (turn.isOver) await turn.next();
     if (shortDigest(id) === digest) return at;
   }
   return undefined;

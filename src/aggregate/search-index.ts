@@ -27,6 +27,14 @@ export function readQuery(text: string): Query {
   return { phrase, words: phrase === "" ? [] : [...new Set(phrase.split(" "))] };
 }
 
+/** How an index is gone through. */
+export interface Scan {
+  /** The place to begin at. */
+  readonly from?: number;
+  /** Is told of how many characters were gone through, each time. */
+  readonly scanned?: (characters: number) => void;
+}
+
 /** Characters of an id that are searched; of names and symbols no more are given. */
 const SEARCHED = 1_000;
 
@@ -68,24 +76,30 @@ export class SearchIndex {
     return bestRank(this.text.slice(this.starts[at], this.starts[at + 1]), query);
   }
 
-  /** Places of instruments among which are all that match with this rank, in order, from `from` on. */
-  *candidates(query: Query, rank: Rank, from = 0): Generator<number> {
+  /** Places of instruments among which are all that match with this rank, in order. */
+  *candidates(query: Query, rank: Rank, { from = 0, scanned }: Scan = {}): Generator<number> {
     if (query.phrase === "") {
       if (rank === 0) for (let at = from; at < this.size; at++) yield at;
       return;
     }
+    if (rank === 3 && query.words[0] === query.phrase) return;
     // Most registries know nothing of most queries, and are done with here.
     const needed = rank === 3 ? query.words : [query.phrase];
-    if (!needed.every((text) => this.text.includes(text)) || (rank === 3 && needed[0] === query.phrase)) return;
+    if (!needed.every((text) => this.find(text, 0, scanned) !== -1)) return;
     const pattern = patternOf(query, rank);
-    for (let at = this.next(pattern, from); at < this.size; at = this.next(pattern, at + 1)) yield at;
+    for (let at = from; at < this.size; at += 1) {
+      const position = this.find(pattern, this.starts[at]!, scanned);
+      if (position === -1) return;
+      at = this.holderOf(position, at);
+      yield at;
+    }
   }
 
-  /** The first instrument from `from` on in which `pattern` occurs; {@link size} when there is none. */
-  private next(pattern: string, from: number): number {
-    if (from >= this.size) return this.size;
-    const position = this.text.indexOf(pattern, this.starts[from]);
-    return position === -1 ? this.size : this.holderOf(position, from);
+  /** Where `pattern` occurs first from `start` on; -1 when it does not. */
+  private find(pattern: string, start: number, scanned: Scan["scanned"]): number {
+    const position = this.text.indexOf(pattern, start);
+    scanned?.((position === -1 ? this.text.length : position) - start);
+    return position;
   }
 
   private holderOf(position: number, from: number): number {

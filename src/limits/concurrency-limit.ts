@@ -1,67 +1,9 @@
 import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import { WaitQueue, type WaitTerms } from "./wait-queue.ts";
-
-interface Bounds {
-  readonly max: number;
-  readonly queue: number;
-}
+import { type Bounds, type PlaceErrors, Places } from "./places.ts";
 
 /** Share of the places that calls may have whose bodies are still arriving. */
 const UPLOADS = 0.25;
-
-/** So many places, and a queue of those who wait for one. */
-class Places {
-  private readonly upstream: string;
-  private readonly bounds: Bounds;
-  private readonly waiting: WaitQueue;
-  private runningCount = 0;
-
-  constructor(upstream: string, bounds: Bounds, clock: Clock) {
-    this.upstream = upstream;
-    this.bounds = bounds;
-    this.waiting = new WaitQueue(clock);
-  }
-
-  get running(): number {
-    return this.runningCount;
-  }
-
-  get queued(): number {
-    return this.waiting.size;
-  }
-
-  /** Takes a place when one is free. Anybody who has a place gives it back with {@link leave}, once. */
-  tryEnter(): boolean {
-    if (this.runningCount >= this.bounds.max) return false;
-    this.runningCount += 1;
-    return true;
-  }
-
-  /**
-   * Waits for a place that was not free. When the queue is full, a more urgent call displaces a less urgent one.
-   * @throws {@link GatewayError} 503 when there is no room in the queue, 504 when the deadline passes.
-   */
-  async enter({ priority, deadline, signal }: WaitTerms): Promise<void> {
-    if (this.waiting.size >= this.bounds.queue && !this.waiting.displace(priority, this.full())) throw this.full();
-    // The place of whoever leaves is handed over: the count stays.
-    await this.waiting.wait({ priority, until: deadline, signal, late: () => this.late() });
-  }
-
-  leave(): void {
-    if (!this.waiting.admitNext()) this.runningCount -= 1;
-  }
-
-  private full(): GatewayError {
-    const text = `upstream "${this.upstream}" has too many calls running and waiting; try again in a second`;
-    return new GatewayError("queue_full", text, { retryAfter: 1 });
-  }
-
-  private late(): GatewayError {
-    const text = `upstream "${this.upstream}" had no place for another call in time; try again later`;
-    return new GatewayError("queue_timeout", text);
-  }
-}
 
 /** Bounds how much runs at once to one upstream, so that a slow one takes nothing from the others. */
 export class ConcurrencyLimit extends Places {
@@ -71,8 +13,19 @@ export class ConcurrencyLimit extends Places {
    */
   readonly uploads: Places;
 
+  /** Its errors are a {@link GatewayError} 503 when there is no room in the queue, 504 when the deadline passes. */
   constructor(upstream: string, bounds: Bounds, clock: Clock) {
-    super(upstream, bounds, clock);
-    this.uploads = new Places(upstream, { ...bounds, max: Math.max(1, Math.floor(bounds.max * UPLOADS)) }, clock);
+    const errors = errorsOf(upstream);
+    super(bounds, errors, clock);
+    this.uploads = new Places({ ...bounds, max: Math.max(1, Math.floor(bounds.max * UPLOADS)) }, errors, clock);
   }
+}
+
+function errorsOf(upstream: string): PlaceErrors {
+  const full = `upstream "${upstream}" has too many calls running and waiting; try again in a second`;
+  const late = `upstream "${upstream}" had no place for another call in time; try again later`;
+  return {
+    full: () => new GatewayError("queue_full", full, { retryAfter: 1 }),
+    late: () => new GatewayError("queue_timeout", late),
+  };
 }

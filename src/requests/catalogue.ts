@@ -7,11 +7,12 @@ import {
   type Composition,
 } from "../aggregate/composed-answer.ts";
 import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE } from "../aggregate/merged-listing.ts";
+import type { Duration } from "../clock.ts";
 import type { Tier } from "../clients/client.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { basePathOf, pageText, registriesOf, viewOf } from "./aggregate.ts";
-import type { RequestContext, Snapshot } from "./context.ts";
+import { clientSignal, deadlineWithin, type RequestContext, type Snapshot } from "./context.ts";
 import { checkMayUse, isAggregate } from "./resolve-upstream.ts";
 import { type LocalTarget, parsePageQuery } from "./target.ts";
 
@@ -26,6 +27,9 @@ export function hasCatalogue(snapshot: Snapshot): boolean {
 
 /** How long the first client waits for listings that no client has asked for in a while. */
 export const FIRST_READ_WAIT = 5_000;
+
+/** How long a search may take. */
+const SEARCH_TIMEOUT: Duration = 10_000;
 
 /** The catalogue of all registries and their instruments, from what was read in the background. */
 export async function answerCatalogue(context: RequestContext): Promise<ComposedAnswer> {
@@ -65,20 +69,25 @@ function listRegistries({ services, snapshot, client }: RequestContext): Composi
 }
 
 async function listInstruments(
-  { services, snapshot, client }: RequestContext,
+  context: RequestContext,
   query: string,
   parameters: ReadonlyMap<string, string>,
 ): Promise<Composition> {
+  const { services, snapshot, client, request } = context;
   const { aggregation, clock } = services;
   const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
-  const page = await aggregation.search.page(selectRegistries(snapshot, client?.tier, parameters.get("admin")), {
-    query: parameters.get("query") ?? "",
-    symbol: parameters.get("symbol"),
-    paused: readPaused(parameters.get("paused")),
-    pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
-    pageToken: pageToken || undefined,
-    view: viewOf(client?.tier),
-  });
+  const page = await aggregation.search.page(
+    selectRegistries(snapshot, client?.tier, parameters.get("admin")),
+    {
+      query: parameters.get("query") ?? "",
+      symbol: parameters.get("symbol"),
+      paused: readPaused(parameters.get("paused")),
+      pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
+      pageToken: pageToken || undefined,
+      view: viewOf(client?.tier),
+    },
+    { deadline: deadlineWithin(SEARCH_TIMEOUT, request.headers, clock), signal: clientSignal(context) },
+  );
   const now = clock.now();
   return {
     text: pageText(page),

@@ -196,6 +196,11 @@ export function deadlineFromNow(headers: IncomingHttpHeaders, clock: Clock): Dea
   return (upstream) => startedAt + Math.min(timeAsked(headers), upstream.config.timeout);
 }
 
+/** For a request that the gateway answers by itself: it has so long, or the client's own time where that is shorter. */
+export function deadlineWithin(longest: Duration, headers: IncomingHttpHeaders, clock: Clock): Instant {
+  return clock.now() + Math.min(timeAsked(headers), longest);
+}
+
 /**
  * For a request that asks one registry after the other and does without those that fail: each has its whole timeout from
  * when it is asked, for one that hangs must not take the time of the next. The client's own is for all together.

@@ -1,5 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { Abort } from "../../src/clock.ts";
+import type { GatewayError } from "../../src/errors.ts";
 import { buildLargeCatalogue } from "../support/large-catalogue.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 import { runs } from "../support/thorough.ts";
 
 const EACH = runs(400, 2_000);
@@ -56,6 +59,13 @@ test("a page token of an earlier form is refused as none of this catalogue", asy
   );
 });
 
+// Looking whether there is any counted as if each had been looked at: the 33rd of those at once was refused.
+test.each([40, 200])("%i searches at once find out that nothing has a word", async (count) => {
+  const { search } = await buildLargeCatalogue(1, 10_000);
+  const pages = await Promise.all(Array.from({ length: count }, () => search("zzzz")));
+  for (const page of pages) expect(page).toMatchObject({ instruments: [], missing: [] });
+});
+
 describe("a search that looks at many instruments", () => {
   /** Each letter is in many of them, and no five words have them all. */
   const LETTERS = "e q v k w m f";
@@ -80,12 +90,32 @@ describe("a search that looks at many instruments", () => {
     expect((await search("a", { pageSize: 20_000 })).instruments.length).toBeLessThanOrEqual(10);
   });
 
-  test("is refused where many such run, until they are over; short ones never are", async () => {
+  test("waits where many such run, and is refused where many wait; short ones never are", async () => {
     const { search } = await buildLargeCatalogue(2, 2_000);
-    const many = Array.from({ length: 33 }, () => search(LETTERS));
+    const many = Array.from({ length: 32 + 256 + 1 }, () => search(LETTERS));
     await expect(many.at(-1)).rejects.toMatchObject({ status: 503, code: "overloaded", retryAfter: 1 });
     expect((await search("")).instruments).toHaveLength(25);
-    await Promise.all(many.slice(0, -1));
+    for (const page of await Promise.all(many.slice(0, -1))) expect(page.instruments).toEqual([]);
     expect((await search(LETTERS)).instruments).toEqual([]);
+  });
+
+  test("ends by its next turn when its client has gone or its deadline passed, and leaves its place to another", async () => {
+    const clock = new ManualClock();
+    const { search } = await buildLargeCatalogue(2, 2_000, clock);
+    const gone = new Abort();
+    const deadline = clock.now() + 1_000;
+    const those = Array.from({ length: 32 }, (_, i) => search(LETTERS, i < 16 ? { signal: gone } : { deadline }));
+    const waiting = [search(LETTERS, { signal: gone }), search(LETTERS, { deadline }), search(LETTERS)] as const;
+    gone.abort();
+    clock.advance(1_000);
+    const codes = (await Promise.allSettled([...those, waiting[0], waiting[1]])).map((each) =>
+      each.status === "rejected" ? (each.reason as GatewayError).code : "found",
+    );
+    expect(codes).toEqual([
+      ...those.map((_, i) => (i < 16 ? "client_gone" : "queue_timeout")),
+      "client_gone",
+      "queue_timeout",
+    ]);
+    expect((await waiting[2]).instruments).toEqual([]);
   });
 });

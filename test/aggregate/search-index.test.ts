@@ -30,9 +30,9 @@ function indexOf(instruments: readonly Searchable[]): SearchIndex {
   return index;
 }
 
-function find(index: SearchIndex, text: string, rank: Rank, from?: number): number[] {
+function find(index: SearchIndex, text: string, rank: Rank, from = 0): number[] {
   const query = readQuery(text);
-  return [...index.candidates(query, rank, from)].filter((at) => index.rankOf(at, query) === rank);
+  return [...index.candidates(query, rank, { from })].filter((at) => index.rankOf(at, query) === rank);
 }
 
 describe("an index", () => {

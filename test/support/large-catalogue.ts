@@ -1,7 +1,12 @@
 import { ListedPage, readPage } from "../../src/bodies/page.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
-import { type CataloguePage, type CatalogueQuery, CatalogueSearch } from "../../src/aggregate/catalogue-search.ts";
-import { systemClock } from "../../src/clock.ts";
+import {
+  type CataloguePage,
+  type CatalogueQuery,
+  CatalogueSearch,
+  type SearchTerms,
+} from "../../src/aggregate/catalogue-search.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { RegistryMetadata } from "../../src/registry/registry-metadata.ts";
 import { listingEpoch, type WholeListing } from "../../src/registry/whole-listing.ts";
@@ -16,17 +21,20 @@ const WORDS =
 /** A catalogue in memory, to search in. */
 export interface LargeCatalogue {
   readonly instruments: number;
-  readonly search: (query: string, options?: Partial<CatalogueQuery>) => Promise<CataloguePage>;
+  readonly search: (query: string, options?: Partial<CatalogueQuery & SearchTerms>) => Promise<CataloguePage>;
   /** Has a registry list its instruments from this one on alone. */
   readonly listFrom: (registry: number, first: number) => Promise<unknown>;
 }
 
 /** Builds the catalogue of so many registries with so many instruments each, as their listings would have brought them. */
-export async function buildLargeCatalogue(registries: number, instruments: number): Promise<LargeCatalogue> {
-  const clock = systemClock();
+export async function buildLargeCatalogue(
+  registries: number,
+  instruments: number,
+  clock: Clock = systemClock(),
+): Promise<LargeCatalogue> {
   const { epochs } = localCoordinator(clock);
   const catalogue = new Catalogue({ clock, epochs, upstreams: () => upstreams });
-  const searches = new CatalogueSearch(catalogue);
+  const searches = new CatalogueSearch(catalogue, clock);
   const all: RegistryMetadata[] = [];
   const upstreams = {
     get all(): Upstream[] {
@@ -46,16 +54,20 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
   }
   return {
     instruments: registries * instruments,
-    search: (query, options) =>
-      searches.page(all, {
-        query,
-        symbol: undefined,
-        paused: undefined,
-        pageSize: 25,
-        pageToken: undefined,
-        view: "",
-        ...options,
-      }),
+    search: (query, { deadline = Infinity, signal, ...options } = {}) =>
+      searches.page(
+        all,
+        {
+          query,
+          symbol: undefined,
+          paused: undefined,
+          pageSize: 25,
+          pageToken: undefined,
+          view: "",
+          ...options,
+        },
+        { deadline, signal },
+      ),
     listFrom,
   };
 }
