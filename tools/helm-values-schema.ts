@@ -67,7 +67,11 @@ const VALUES: Readonly<Record<string, JsonSchema>> = {
   }),
   resources: { type: "object", description: "As Kubernetes has them." },
   terminationGracePeriodSeconds: count("Longer than shutdown.grace and shutdown.timeout together."),
-  pins: group({ size: text("Of the volume for discovery.pinFile."), existingClaim: text("A PersistentVolumeClaim.") }),
+  pins: group({
+    size: text("Of the volume for discovery.pinFile."),
+    existingClaim: text("A PersistentVolumeClaim."),
+    accessMode: { enum: ["ReadWriteOnce", "ReadWriteMany"] },
+  }),
   serviceAccount: group({ create: flag("Whether the chart makes one."), name: text("Its name.") }),
   service: group({
     type: { enum: ["ClusterIP", "NodePort", "LoadBalancer"] },

@@ -132,6 +132,10 @@ const SETS: Readonly<Record<string, Set>> = {
       ofPods({ volumes: [{ name: "state", emptyDir: null, persistentVolumeClaim: { claimName: "pins" } }] }),
     ],
   },
+  "pins that last, on a volume that all replicas can have": {
+    values: { pins: { existingClaim: "pins", accessMode: "ReadWriteMany" } },
+    patches: [ofPods({ volumes: [{ name: "state", emptyDir: null, persistentVolumeClaim: { claimName: "pins" } }] })],
+  },
   "nodes of their own, of which each has one replica": {
     values: {
       topologySpread: { whenUnsatisfiable: "DoNotSchedule" },
@@ -300,6 +304,7 @@ test("the values of the chart fit their schema, and a misspelt key does not", ()
     { config: { upstream: [] } },
     { config: { listen: { port: "http" } } },
     { redis: { url: "localhost" } },
+    { pins: { accessMode: "ReadOnlyMany" } },
   ]) {
     expect(schema.Check(merged(defaults, wrong)), JSON.stringify(wrong)).toBe(false);
   }
