@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { LocalLimits } from "../../src/sharing/limits.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acquaintedReplicas, closeAll } from "../support/redis-scene.ts";
+import { until } from "../support/until.ts";
 
 describe("alone", () => {
   test("a longer window begins with what the longest one has, whichever was made last", () => {
@@ -55,11 +56,18 @@ describe("replicas that have different lengths of one window", () => {
     expect(await other!.take(claimOf("reported", 30_000))).toMatchObject({ granted: false, used: [4] });
 
     // A value that is longer than what is read counts nothing.
-    for (let i = 0; i < 40; i += 1) await other!.take(claimOf("many", 30_000 + i, 1_000));
+    let taken = 0;
+    const takeMany = async (limits: typeof one, per: number) => {
+      const answer = await limits!.take(claimOf("many", per, 1_000));
+      if (answer.granted) taken += 1;
+      return answer.used[0];
+    };
+    for (let i = 0; i < 40; i += 1) await takeMany(other, 30_000 + i);
     const values = await Promise.all((await server.client.keys("*")).map((key) => textOf(key)));
     const lines = values.map((value) => value.match(/^calls /gm)?.length ?? 0);
     expect(Math.max(...lines)).toBe(12);
-    expect((await one!.take(claimOf("many", 60_000, 1_000))).used).toEqual([41]);
+    // On a busy machine some were granted without an answer of Redis, which counts them a moment later.
+    await until(async () => (await takeMany(one, 60_000)) === taken);
 
     async function textOf(key: string): Promise<string> {
       return (await server.client.type(key)) === "string" ? (await server.client.get(key))! : "";

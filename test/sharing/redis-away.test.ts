@@ -117,9 +117,9 @@ describe.concurrent("Redis that refuses", () => {
     expect(events.states).toEqual(["up", "away"]);
     await server.client.call(command, ...names, on);
     await until(() => coordinator.status().state === "up");
-    // An answer that comes too late, on a busy machine, is a call that is not granted.
+    // On a busy machine an answer may come too late: such a call is not granted, and Redis may be away for a moment more.
     await until(take);
-    expect(events.states).toEqual(["up", "away", "up"]);
+    expect(events.states.slice(0, 3)).toEqual(["up", "away", "up"]);
   });
 
   test("full: it is read, purged and leased, and nothing is stored", async () => {
