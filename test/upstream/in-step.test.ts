@@ -258,33 +258,42 @@ describe("a 404", () => {
     return `HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
   };
 
-  test("whose text has an id that was asked for before over the same connection, and not the own one, is not the answer", async () => {
-    let stray = "";
-    const { upstream, observer } = await openServed((path, socket) => {
-      if (stray === "") return own(path, socket);
-      socket.write(stray);
-      stray = "";
-      return true;
-    });
-    // Over each of the two connections that there are.
-    for (let i = 0; i < 2; i++) await upstream.call(instrumentCall("Gold"));
-    stray = notFound("No instrument with id Gold found");
-    expect((await upstream.call(instrumentCall("Silver"))).content?.instrument).toBe("Silver");
-    expect(observer.count("out-of-step amulet another")).toBe(1);
-  });
-
-  test.each(["No instrument with id Silver found", "No such instrument", "No instrument with id Golden found"])(
-    "that says %j is",
-    async (text) => {
-      let isGone = false;
-      const { upstream } = await openServed((path, socket) =>
-        isGone ? socket.write(notFound(text)) : own(path, socket),
-      );
-      await upstream.call(instrumentCall("Gold"));
-      isGone = true;
-      expect((await upstream.call(instrumentCall("Silver"))).status).toBe(404);
+  test.each([
+    ["Gold", "Silver"],
+    ["USDCx", "USD"],
+    ["cBTC", "BTC"],
+  ])(
+    "whose text has %s, asked for before over the same connection, and not the own %s, is not the answer",
+    async (other, id) => {
+      let stray = "";
+      const { upstream, observer } = await openServed((path, socket) => {
+        if (stray === "") return own(path, socket);
+        socket.write(stray);
+        stray = "";
+        return true;
+      });
+      // Over each of the two connections that there are.
+      for (let i = 0; i < 2; i++) await upstream.call(instrumentCall(other));
+      stray = notFound(`No instrument with id ${other} found`);
+      expect((await upstream.call(instrumentCall(id))).content?.instrument).toBe(id);
+      expect(observer.count("out-of-step amulet another")).toBe(1);
     },
   );
+
+  test.each([
+    "No instrument with id Silver found",
+    "No such instrument",
+    "No instrument with id Golden found",
+    "Silvery Gold: no Silver",
+  ])("that says %j is", async (text) => {
+    let isGone = false;
+    const { upstream } = await openServed((path, socket) =>
+      isGone ? socket.write(notFound(text)) : own(path, socket),
+    );
+    await upstream.call(instrumentCall("Gold"));
+    isGone = true;
+    expect((await upstream.call(instrumentCall("Silver"))).status).toBe(404);
+  });
 });
 
 describe("ids that are words of a registry's own 404s", () => {

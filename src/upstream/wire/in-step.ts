@@ -88,6 +88,8 @@ export class StepRecord {
 const MOST_UNSURE = 500;
 /** Requests whose ids are looked for in the text of a 404. */
 const MOST_RECENT = 32;
+/** Shorter ones are not looked for, but for the one that was asked for: any text may have them. */
+const LEAST_ID = 4;
 
 /** One request over a connection, and what was made of its answer. */
 export class Exchange {
@@ -204,8 +206,11 @@ export class StepLog {
 
   namesAnother({ path }: Exchange, text: string): boolean {
     const own = idIn(path);
-    if (own !== undefined && text.includes(own)) return false;
-    return this.recent.some((each) => each !== path && namesId(text, idIn(each)));
+    if (own !== undefined && namesId(text, own)) return false;
+    return this.recent.some((each) => {
+      const id = each === path ? undefined : idIn(each);
+      return id !== undefined && id.length >= LEAST_ID && namesId(text, id);
+    });
   }
 
   /** An answer was to another request: which of them is not known. */
@@ -222,11 +227,10 @@ function idIn(path: string): string | undefined {
   return id === undefined ? undefined : decodeURIComponent(id);
 }
 
-const LEAST_ID = 4;
-
-/** Whether a text, as of an error, names this id, and not only a word that begins or ends with it. */
-function namesId(text: string, id: string | undefined): boolean {
-  if (id === undefined || id.length < LEAST_ID) return false;
-  const at = text.indexOf(id);
-  return at !== -1 && !/[\w-]/.test((text[at - 1] ?? "") + (text[at + id.length] ?? ""));
+/** Whether a text, as of an error, names this id, and not only words that begin or end with it. */
+function namesId(text: string, id: string): boolean {
+  for (let at = text.indexOf(id); at !== -1; at = text.indexOf(id, at + 1)) {
+    if (!/[\w-]/.test((text[at - 1] ?? "") + (text[at + id.length] ?? ""))) return true;
+  }
+  return false;
 }
