@@ -17,6 +17,11 @@ function answer(body: unknown): string {
   return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
 }
 
+function notFound(text: string): string {
+  const body = JSON.stringify({ error: text });
+  return `HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+}
+
 const instrument = (id: string) => ({ id, name: id, symbol: "S", decimals: 2, supportedApis: {} });
 
 function instrumentCall(id: string) {
@@ -253,11 +258,6 @@ describe("what came over a connection since it was last surely in step", () => {
 });
 
 describe("a 404", () => {
-  const notFound = (text: string) => {
-    const body = JSON.stringify({ error: text });
-    return `HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
-  };
-
   test.each([
     ["Gold", "Silver"],
     ["USDCx", "USD"],
@@ -337,6 +337,24 @@ describe("ids that are words of a registry's own 404s", () => {
       expect((await upstream.call(call)).status).toBe(404);
     }
     expect(observer.count("out-of-step")).toBe(0);
+  });
+
+  test("acquit no instrument that was another request's answer", async () => {
+    let stray = "";
+    const { upstream, observer } = await openServed((path, socket) => {
+      const isGold = path.endsWith("/Gold");
+      socket.write(stray || (isGold ? answer(instrument("Gold")) : notFound("Instrument not found")));
+      stray = "";
+    });
+    const forgotten: string[] = [];
+    // Over each of the two connections that there are.
+    for (const id of ["Instrument", "Instrument", "Gold", "Gold"]) {
+      (await upstream.call(instrumentCall(id))).origin!.whenStray(() => forgotten.push(id));
+    }
+    stray = answer(instrument("Gold"));
+    expect((await upstream.call(instrumentCall("None0"))).status).toBe(404);
+    expect(observer.count("out-of-step amulet another")).toBe(1);
+    expect(forgotten).toEqual(["Gold"]);
   });
 
   test.each([

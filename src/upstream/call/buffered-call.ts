@@ -63,6 +63,13 @@ interface Ended {
   readonly reading: Reading;
 }
 
+/** An answer to another request, and where it came from. */
+interface Stray {
+  readonly exchange: Exchange;
+  /** It is a 404, which may be the registry's way to say it: clients choose ids. */
+  readonly isDoubtful: boolean;
+}
+
 /** What a call knows and holds while it runs. */
 class CallRun {
   readonly deadline: Instant;
@@ -77,8 +84,7 @@ class CallRun {
   private counted = 0;
   /** One beside another waits for its call of `rateLimit`, or for credentials. */
   private isStartingBeside = false;
-  /** Where answers came from that were to other requests. */
-  private readonly strayed: Exchange[] = [];
+  private readonly strayed: Stray[] = [];
   /** Ends the wait that is going on. */
   private wake: (isDue?: boolean) => void = ignore;
 
@@ -272,24 +278,26 @@ class CallRun {
     if (failure !== undefined) obeyRefusal(attempt, failure, answer?.fields);
     attempt.observeEnd(failure);
     const { exchange } = attempt.request;
-    if (failure?.reason === "out-of-step" && exchange !== undefined) this.strayed.push(exchange);
+    if (failure?.reason === "out-of-step" && exchange !== undefined) {
+      this.strayed.push({ exchange, isDoubtful: compared.answer !== undefined });
+    }
     return compared;
   }
 
   private accept(attempt: Attempt, reading: Reading): Reading {
     if (attempt.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "won");
     const { answer } = reading;
-    // The same request has its own answer elsewhere: the first one was another's. One that names that id too is the
-    // registry's way to say it: clients choose ids.
-    for (const each of this.strayed) {
-      if (answer === undefined || !isOfAnother(this.call, answer, each)) each.leaveStep("another");
+    // The same request has its own answer elsewhere: the first one was another's, but for a 404 that is worded alike there.
+    for (const { exchange, isDoubtful } of this.strayed) {
+      const isWordedAlike = isDoubtful && answer !== undefined && isOfAnother(this.call, answer, exchange);
+      if (!isWordedAlike) exchange.leaveStep("another");
     }
     return reading;
   }
 
   private giveUp(reading: Reading): Reading {
     // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
-    if (this.strayed.length === 1) this.strayed[0]!.forgetAll();
+    if (this.strayed.length === 1) this.strayed[0]!.exchange.forgetAll();
     return reading;
   }
 
