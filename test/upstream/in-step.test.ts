@@ -339,6 +339,54 @@ describe("ids that are words of a registry's own 404s", () => {
     expect(observer.count("out-of-step")).toBe(0);
   });
 
+  test("have no sound node distrusted or struck out where another words them differently", async () => {
+    const nodes = [(_id: string) => "Instrument not found", (id: string) => `No instrument with id ${id} found`];
+    const servers = await Promise.all(
+      nodes.map((word) =>
+        startRawServer((socket) => {
+          socket.on("data", (chunk: Buffer) => {
+            const path = chunk.toString("latin1").split(" ")[1]!;
+            const isInfo = path.endsWith("/info");
+            socket.write(
+              isInfo ? answer({ adminId: ADMIN, supportedApis: {} }) : notFound(word(path.split("/").at(-1)!)),
+            );
+          });
+        }),
+      ),
+    );
+    const { upstream, upstreams, observer } = openUpstream(servers.map(({ port }) => `http://127.0.0.1:${port}`));
+    upstreams.start();
+    await expect.poll(() => upstream.status().nodes.map(({ state }) => state)).toEqual(["up", "up"]);
+    for (let round = 0; round < 60; round++) {
+      const id = round % 7 === 6 ? `None${round}` : "Instrument";
+      expect((await upstream.call(instrumentCall(id))).status).toBe(404);
+    }
+    expect(observer.count("out-of-step")).toBe(0);
+    expect(upstream.status().nodes.map(({ state }) => state)).toEqual(["up", "up"]);
+  });
+
+  test.each([
+    ["fails", "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n", 500],
+    ["says it in plain text", "HTTP/1.1 404 Not Found\r\ncontent-length: 9\r\n\r\nNot found", 404],
+    ["names no id", notFound("No such instrument"), 404],
+  ])(
+    "are no fault where the same request %s over a new connection, and are forgotten",
+    async (_how, second, status) => {
+      let asked = 0;
+      const { upstream, observer } = await openServed((path, socket) => {
+        if (path.endsWith("/None0")) asked += 1;
+        socket.write(asked === 2 ? second : notFound("Instrument not found"));
+      });
+      const forgotten: string[] = [];
+      for (let i = 0; i < 2; i++) {
+        (await upstream.call(instrumentCall("Instrument"))).origin!.whenStray(() => forgotten.push("Instrument"));
+      }
+      expect((await upstream.call(instrumentCall("None0"))).status).toBe(status);
+      expect(observer.count("out-of-step")).toBe(0);
+      expect(forgotten).toEqual(["Instrument"]);
+    },
+  );
+
   test("acquit no instrument that was another request's answer", async () => {
     let stray = "";
     const { upstream, observer } = await openServed((path, socket) => {

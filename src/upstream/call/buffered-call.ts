@@ -2,7 +2,7 @@ import type { Instant, MaybePromise } from "../../clock.ts";
 import type { Fields } from "../../fields.ts";
 import { clientGone, GatewayError, isClientGone } from "../../errors.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
-import { answerTimeout, consequences, type Failure } from "../failure.ts";
+import { answerTimeout, consequences } from "../failure.ts";
 import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind, CallOutcome } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
@@ -66,7 +66,6 @@ interface Ended {
 /** An answer to another request, and where it came from. */
 interface Stray {
   readonly exchange: Exchange;
-  /** It is a 404, which may be the registry's way to say it: clients choose ids. */
   readonly isDoubtful: boolean;
 }
 
@@ -122,7 +121,7 @@ class CallRun {
       }
       const { attempt, reading } = await this.firstUsable();
       if (!isWorthAnother(reading)) return this.accept(attempt, reading);
-      const plan = this.plan(attempt, reading.failure!);
+      const plan = this.plan(attempt, reading);
       if (plan === undefined) return this.giveUp(reading);
       failed = reading;
       while (this.parts.clock.now() < plan.at) await this.wait(plan.at);
@@ -279,7 +278,7 @@ class CallRun {
     attempt.observeEnd(failure);
     const { exchange } = attempt.request;
     if (failure?.reason === "out-of-step" && exchange !== undefined) {
-      this.strayed.push({ exchange, isDoubtful: compared.answer !== undefined });
+      this.strayed.push({ exchange, isDoubtful: isDoubtful(compared) });
     }
     return compared;
   }
@@ -287,10 +286,11 @@ class CallRun {
   private accept(attempt: Attempt, reading: Reading): Reading {
     if (attempt.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "won");
     const { answer } = reading;
-    // The same request has its own answer elsewhere: the first one was another's, but for a 404 that is worded alike there.
     for (const { exchange, isDoubtful } of this.strayed) {
-      const isWordedAlike = isDoubtful && answer !== undefined && isOfAnother(this.call, answer, exchange);
-      if (!isWordedAlike) exchange.leaveStep("another");
+      // The same request has its own answer elsewhere: the first one was another's.
+      if (!isDoubtful || (answer !== undefined && answer.status < 400)) exchange.leaveStep("another");
+      // It is worded so over a new connection too, or nothing is known: registries word a 404 in several ways.
+      else if (answer === undefined || !isOfAnother(this.call, answer, exchange)) exchange.forgetAll();
     }
     return reading;
   }
@@ -302,8 +302,9 @@ class CallRun {
   }
 
   /** When to try again, paid for; undefined when the failure is the answer. */
-  private plan({ node }: Attempt, { reason }: Failure): RetryPlan | undefined {
+  private plan({ node }: Attempt, reading: Reading): RetryPlan | undefined {
     const { parts, tried } = this;
+    const { reason } = reading.failure!;
     const { choice, nodes, observer, config } = parts;
     const now = parts.clock.now();
     const others = choice.hasOther(Infinity, [node]) ? nodes.all.filter((each) => each !== node && each.isOpen) : [];
@@ -325,7 +326,9 @@ class CallRun {
       return undefined;
     }
     observer.retry(config.name, reason);
-    this.tried = plan.avoid === "tried" ? tried : plan.avoid === "last" ? [node] : [];
+    // Another node may word a 404 in another way.
+    if (isDoubtful(reading)) this.tried = nodes.all.filter((each) => each !== node);
+    else this.tried = plan.avoid === "tried" ? tried : plan.avoid === "last" ? [node] : [];
     return plan;
   }
 
@@ -358,6 +361,11 @@ class CallRun {
 /** Whether another node may have an answer that a client has more of. */
 function isWorthAnother({ failure }: Reading): boolean {
   return failure !== undefined && consequences[failure.reason].elsewhere;
+}
+
+/** Whether it is a 404 that may be another request's, or the registry's way to say it: clients choose ids. */
+function isDoubtful({ answer, failure }: Reading): boolean {
+  return failure?.reason === "out-of-step" && answer !== undefined;
 }
 
 /** Takes an attempt that begins beside another out of the budget of its kind; false when there is none left. */
