@@ -408,8 +408,14 @@ describe("ids that are words of a registry's own 404s", () => {
   test.each([
     ["may not be", { retry: { attempts: 1 } }],
     ["cannot be", { rateLimit: { requests: 5, per: "1m", maxWait: "0s" } }],
+    ["is in vain", { retry: { attempts: 2 } }],
   ])("have the 404 given where it %s asked for again, and kept nowhere", async (_why, keys) => {
-    const { upstream, observer } = await openEmpty('{"error":"Instrument not found"}', keys);
+    let isAsked = false;
+    const { upstream, observer } = await openServed((path, socket) => {
+      if (isAsked) return socket.destroy();
+      isAsked = path.endsWith("/None0");
+      return socket.write(notFound("Instrument not found"));
+    }, keys);
     for (let i = 0; i < 2; i++) await upstream.call(instrumentCall("Instrument"));
     const { status, body, origin } = await upstream.call(instrumentCall("None0"));
     expect([status, body.toString()]).toEqual([404, '{"error":"Instrument not found"}']);

@@ -63,10 +63,11 @@ interface Ended {
   readonly reading: Reading;
 }
 
-/** An answer to another request, and where it came from. */
+/** Where an answer came from that is another request's. */
 interface Stray {
   readonly exchange: Exchange;
-  readonly isDoubtful: boolean;
+  /** It is a 404, which may be the registry's way to say it: clients choose ids. */
+  readonly notFound: UpstreamAnswer | undefined;
 }
 
 /** What a call knows and holds while it runs. */
@@ -278,7 +279,7 @@ class CallRun {
     attempt.observeEnd(failure);
     const { exchange } = attempt.request;
     if (failure?.reason === "out-of-step" && exchange !== undefined) {
-      this.strayed.push({ exchange, isDoubtful: isDoubtful(compared) });
+      this.strayed.push({ exchange, notFound: compared.answer });
     }
     return compared;
   }
@@ -286,9 +287,9 @@ class CallRun {
   private accept(attempt: Attempt, reading: Reading): Reading {
     if (attempt.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "won");
     const { answer } = reading;
-    for (const { exchange, isDoubtful } of this.strayed) {
+    for (const { exchange, notFound } of this.strayed) {
       // The same request has its own answer elsewhere: the first one was another's.
-      if (!isDoubtful || (answer !== undefined && answer.status < 400)) exchange.leaveStep("another");
+      if (notFound === undefined || (answer !== undefined && answer.status < 400)) exchange.leaveStep("another");
       // It is worded so over a new connection too, or nothing is known: registries word a 404 in several ways.
       else if (answer === undefined || !isOfAnother(this.call, answer, exchange)) exchange.forgetAll();
     }
@@ -296,9 +297,12 @@ class CallRun {
   }
 
   private giveUp(reading: Reading): Reading {
-    // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
-    if (this.strayed.length === 1) this.strayed[0]!.exchange.forgetAll();
-    return reading;
+    for (const { exchange, notFound } of this.strayed) {
+      // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
+      if (notFound !== undefined || this.strayed.length === 1) exchange.forgetAll();
+    }
+    // No other answer can be had.
+    return { ...reading, answer: reading.answer ?? this.strayed[0]?.notFound };
   }
 
   /** When to try again, paid for; undefined when the failure is the answer. */
@@ -327,7 +331,8 @@ class CallRun {
     }
     observer.retry(config.name, reason);
     // Another node may word a 404 in another way.
-    if (isDoubtful(reading)) this.tried = nodes.all.filter((each) => each !== node);
+    if (reason === "out-of-step" && reading.answer !== undefined)
+      this.tried = nodes.all.filter((each) => each !== node);
     else this.tried = plan.avoid === "tried" ? tried : plan.avoid === "last" ? [node] : [];
     return plan;
   }
@@ -361,11 +366,6 @@ class CallRun {
 /** Whether another node may have an answer that a client has more of. */
 function isWorthAnother({ failure }: Reading): boolean {
   return failure !== undefined && consequences[failure.reason].elsewhere;
-}
-
-/** Whether it is a 404 that may be another request's, or the registry's way to say it: clients choose ids. */
-function isDoubtful({ answer, failure }: Reading): boolean {
-  return failure?.reason === "out-of-step" && answer !== undefined;
 }
 
 /** Takes an attempt that begins beside another out of the budget of its kind; false when there is none left. */
