@@ -163,7 +163,8 @@ async function compareWithAnother(parts: AgreementParts, call: UpstreamCall, ans
       said = await ask(listingVote, [], answer.node);
       other = await ask(listingVote, [], node);
     }
-    if (!isVote(said) || !isVote(other)) return;
+    // What may be another request's answer says nothing of the node.
+    if (!isVote(said) || !isVote(other) || other.answer?.origin?.isOutOfStep === true) return;
     const isSame = said.key === other.key;
     const outcome = isSame ? "same" : "different";
     parts.onResult({ operation, outcome, questions: tally.questions, waited: 0 });

@@ -270,6 +270,33 @@ describe("with agreement.observe: 1", () => {
     expect(upstream.status().lastDifference).toMatchObject({ parts: ["choiceContextData"] });
   });
 
+  test("a 404 that may be another request's answer is no difference", async () => {
+    const registries = [await startRegistry(), await startRegistry()];
+    const ask = (id: string) =>
+      listCall({ operation: "instrument", path: `/registry/metadata/v1/instruments/${id}`, instrument: id });
+    const say = (registry: SampleRegistry, doubtful: string) =>
+      registry.script(({ operation, url }) => {
+        const id = url.split("/").at(-1)!;
+        const isMissing = id === doubtful;
+        const body = isMissing ? { error: "Instrument not found" } : { id, name: id, symbol: "S", decimals: 2 };
+        return operation === "info" ? undefined : { status: isMissing ? 404 : 200, body: JSON.stringify(body) };
+      });
+    say(registries[0]!, "");
+    say(registries[1]!, "Gold");
+    // The second is asked only where the first was.
+    const urls = registries.map(({ url }, node) => ({ url, weight: 1 - node }));
+    const { upstream, upstreams, observer } = openUpstream([], { urls, agreement: { observe: 1 } });
+    upstreams.start();
+    await expect.poll(() => upstream.status().nodes.map(({ state }) => state)).toEqual(["up", "up"]);
+    // Over each of the two connections that there are.
+    for (const [same, id] of ["Instrument", "Instrument", "Gold", "Silver"].entries()) {
+      expect((await upstream.call(ask(id))).status).toBe(200);
+      if (id === "Gold") await expect.poll(() => asked(registries[1]!)).toBe(3);
+      else await expect.poll(() => observer.count("agreement amulet instrument")).toBe(Math.min(same + 1, 3));
+    }
+    expect(observer.count("agreement amulet instrument same")).toBe(3);
+  });
+
   test("a node that hangs holds up no answer, and few questions wait for it", async () => {
     const registries = [await startRegistry(), await startRegistry()];
     // The second is asked only where the first may not be.
