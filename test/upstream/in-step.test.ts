@@ -22,6 +22,10 @@ function notFound(text: string): string {
   return `HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 }
 
+function plainNotFound(text: string): string {
+  return `HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
+}
+
 const instrument = (id: string) => ({ id, name: id, symbol: "S", decimals: 2, supportedApis: {} });
 
 function instrumentCall(id: string) {
@@ -259,12 +263,13 @@ describe("what came over a connection since it was last surely in step", () => {
 
 describe("a 404", () => {
   test.each([
-    ["Gold", "Silver"],
-    ["USDCx", "USD"],
-    ["cBTC", "BTC"],
+    ["Gold", "Silver", notFound],
+    ["USDCx", "USD", notFound],
+    ["cBTC", "BTC", notFound],
+    ["Gold", "Silver", plainNotFound],
   ])(
     "whose text has %s, asked for before over the same connection, and not the own %s, is not the answer",
-    async (other, id) => {
+    async (other, id, write) => {
       let stray = "";
       const { upstream, observer } = await openServed((path, socket) => {
         if (stray === "") return own(path, socket);
@@ -274,7 +279,7 @@ describe("a 404", () => {
       });
       // Over each of the two connections that there are.
       for (let i = 0; i < 2; i++) await upstream.call(instrumentCall(other));
-      stray = notFound(`No instrument with id ${other} found`);
+      stray = write(`No instrument with id ${other} found`);
       expect((await upstream.call(instrumentCall(id))).content?.instrument).toBe(id);
       expect(observer.count("out-of-step amulet another")).toBe(1);
     },
@@ -367,7 +372,7 @@ describe("ids that are words of a registry's own 404s", () => {
 
   test.each([
     ["fails", "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n", 500],
-    ["says it in plain text", "HTTP/1.1 404 Not Found\r\ncontent-length: 9\r\n\r\nNot found", 404],
+    ["says it in plain text", plainNotFound("Not found"), 404],
     ["names no id", notFound("No such instrument"), 404],
   ])(
     "are no fault where the same request %s over a new connection, and are forgotten",

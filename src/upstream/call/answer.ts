@@ -35,13 +35,13 @@ function readBody(attempt: Attempt, body: Buffer): AnswerContent | Promise<Answe
 
 /** Holds an answer against what was asked, and against the admin that the registry is known by. */
 export function compareWithCall({ parts, call, request, node }: Attempt, reading: Reading): Reading {
-  const { answer, failure } = reading;
+  const { answer } = reading;
   if (answer === undefined) return reading;
   const { exchange: origin } = request;
   if (origin?.isOutOfStep === true)
     return failed(connectionFailure(parts.config.name, new OutOfStep("unasked"), false));
   const isStray = isToAnother(call, answer);
-  if (isStray || isOfAnother(call, answer, origin)) {
+  if (isStray || isOfAnother(call, reading, origin)) {
     origin?.close();
     // A 404 may be the registry's way to say it: it is the answer where no other can be had.
     return {
@@ -63,7 +63,7 @@ export function compareWithCall({ parts, call, request, node }: Attempt, reading
       return failed({ reason: "wrong-admin", error: toGatewayError(error) });
     }
   }
-  return { answer: { ...answer, origin }, failure };
+  return { ...reading, answer: { ...answer, origin } };
 }
 
 function failed(failure: Failure): Reading {
@@ -90,10 +90,9 @@ function isToAnother(
  */
 export function isOfAnother(
   { operation }: Pick<UpstreamCall, "operation">,
-  { status, body, content }: UpstreamAnswer,
+  { answer, original }: Reading,
   origin: Exchange | undefined,
 ): boolean {
-  // Without `content` the words are our own.
-  if (status !== 404 || operation === "pass_through" || content === undefined) return false;
-  return origin?.namesAnother(body.toString("utf8", 0, 4_096)) === true;
+  if (answer?.status !== 404 || operation === "pass_through" || original === undefined) return false;
+  return origin?.namesAnother(original.toString("utf8", 0, 4_096)) === true;
 }

@@ -291,7 +291,7 @@ class CallRun {
       // The same request has its own answer elsewhere: the first one was another's.
       if (notFound === undefined || (answer !== undefined && answer.status < 400)) exchange.leaveStep("another");
       // It is worded so over a new connection too, or nothing is known: registries word a 404 in several ways.
-      else if (answer === undefined || !isOfAnother(this.call, answer, exchange)) exchange.forgetAll();
+      else if (!isOfAnother(this.call, reading, exchange)) exchange.forgetAll();
     }
     return reading;
   }

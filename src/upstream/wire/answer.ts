@@ -50,6 +50,8 @@ export interface Reading<Answer = UpstreamAnswer> {
   readonly answer: Answer | undefined;
   /** Why another node would be worth asking, or why there is no answer. */
   readonly failure: Failure | undefined;
+  /** The body of an error as it came, which `answer` may say in our own words. */
+  readonly original?: Buffer | undefined;
 }
 
 /**
@@ -122,7 +124,7 @@ function readByStatus(raw: RawAnswer, content: AnswerContent, context: ReadingCo
     return { answer: answerOf(raw, context, { body: NO_BODY, content: undefined }), failure: undefined };
   if (status < 300) return readSuccess(raw, content, context);
   const answer = readError(raw, content, context);
-  return { answer, failure: findBusy(status, answer.fields, context.upstream, raw.body) };
+  return { answer, failure: findBusy(status, answer.fields, context.upstream, raw.body), original: raw.body };
 }
 
 /** A JSON body of gRPC's ABORTED, or of a contract that is being reassigned: registries send it as 429. */
