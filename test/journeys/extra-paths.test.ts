@@ -7,6 +7,7 @@ import { afterEach, expect, test } from "vitest";
 import type { CacheContents, ExplainAnswer } from "../../src/operations/answers.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
+import { startRawServer } from "../support/raw-server.ts";
 import { startRedis } from "../support/redis.ts";
 import { until } from "../support/until.ts";
 
@@ -359,3 +360,27 @@ test.each<[string, number, Record<string, string>, (stream: ServerHttp2Stream) =
   for (let i = 0; i < 2; i++) expect((await ask(gateway)).text).toContain("pay");
   expect(asked).toBe(calls);
 });
+
+test.each([
+  ["", 2],
+  ["transfer-encoding: identity\r\n", 2],
+  ["content-length: 8\r\n", 1],
+])(
+  "an answer over HTTP/1.1 with the field %j that ends with its connection: two requests are %i calls",
+  async (field, calls) => {
+    let asked = 0;
+    const server = await startRawServer((socket) => {
+      socket.on("data", (chunk: Buffer) => {
+        if (chunk.toString("latin1").startsWith(`GET ${INFO} `)) {
+          const info = JSON.stringify({ adminId: ADMINS.amulet, supportedApis: {} });
+          return void socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${info.length}\r\n\r\n${info}`);
+        }
+        asked += 1;
+        socket.end(`HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncache-control: max-age=60\r\n${field}\r\npay 1000`);
+      });
+    });
+    const gateway = await gatewayOf([{ name: "amulet", asked: [], url: `http://127.0.0.1:${server.port}` }]);
+    for (let i = 0; i < 2; i++) expect((await ask(gateway)).text).toBe("pay 1000");
+    expect(asked).toBe(calls);
+  },
+);

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
-import { type Fields, fieldsFromRaw } from "../../fields.ts";
+import { type Fields, fieldsFromRaw, fieldValue } from "../../fields.ts";
 import { ConnectionGone, OutOfStep, proxyRefused, tooManyInterim } from "./connection-failure.ts";
 import type { Connection } from "./connection.ts";
 import { type Connections, type ConnectionUse, Opening } from "./connections.ts";
@@ -54,7 +54,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   status: number | undefined;
   /** What was asked over its connection, where it matters whether the answer is in step; streams have numbers. */
   exchange: Exchange | undefined;
-  /** The answer has ended, and may have more that did not come. */
+  /** Of an answer that has ended: it may have more that did not come. */
   mayBeCut = false;
   private readonly source: ConnectionSource;
   private readonly request: NodeRequest;
@@ -135,7 +135,9 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     }
     this.status = status;
     this.received = 0;
-    this.listener.onHead(status, fieldsFromRaw((controller.rawHeaders ?? []) as readonly Buffer[]));
+    const fields = fieldsFromRaw((controller.rawHeaders ?? []) as readonly Buffer[]);
+    this.mayBeCut = this.connection?.protocol === "http/1.1" && isEndedByClose(status, fields);
+    this.listener.onHead(status, fields);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -150,7 +152,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController): void {
-    this.mayBeCut = mayBeCut(controller);
+    this.mayBeCut ||= mayBeCut(controller);
     const connection = this.connection!;
     this.connection = undefined;
     this.controller = undefined;
@@ -223,6 +225,12 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     this.isOver = true;
     this.listener.onFailure(error);
   }
+}
+
+/** Whether nothing but the close of its connection ends an answer over HTTP/1.1 (RFC 9112 §6.3). */
+function isEndedByClose(status: number, fields: Fields): boolean {
+  if (status === 204 || status === 304 || fieldValue(fields, "content-length") !== undefined) return false;
+  return !/chunked$/i.test(fieldValue(fields, "transfer-encoding") ?? "");
 }
 
 /** Why an answer that begins with this status is none of the node's. */
