@@ -69,8 +69,8 @@ export class Pins {
   async open(): Promise<void> {
     const { clock, shared, known, file } = this.options;
     if (this.readFile() !== undefined) this.note(undefined);
-    // Another file that is there says itself what was found first.
-    const isSilent = known?.file === file || !this.isThere || this.isBroken;
+    // Another file that is there says itself what was found first, also one that has to be mended before.
+    const isSilent = known?.file === file || !this.isThere;
     if (isSilent) for (const pin of known?.pins ?? []) this.take(pin);
     const isAnew = !this.isThere;
     if (shared !== undefined) {
