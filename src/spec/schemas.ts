@@ -229,10 +229,13 @@ export const ContextRequest = Type.Object(
   { ...open, description: "Choice-context request." },
 );
 
+// No record: that makes a pattern for the keys, and one with a line break in it does not match.
+const stringMap = Type.Object({}, { additionalProperties: Type.String() });
+
 /** Adds the published rule that `meta` is a flat map of strings. */
 export const StrictContextRequest = Type.Object(
   {
-    meta: Type.Optional(Type.Union([Type.Record(Type.String(), Type.String()), Type.Null()])),
+    meta: Type.Optional(Type.Union([stringMap, Type.Null()])),
     excludeDebugFields: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
   },
   { ...open, description: "Choice-context request with the published rule that `meta` maps strings to strings." },

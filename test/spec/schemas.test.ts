@@ -116,6 +116,8 @@ describe("requests that are no requests", () => {
   test("by the published rules alone, meta is a flat map of strings", () => {
     expect(requestProblem("context", { meta: { values: {} } }, true)).toMatch(/^meta/);
     expect(requestProblem("context", { meta: { a: "b" } }, true)).toBeUndefined();
+    expect(requestProblem("context", { meta: { "a\nb": { x: 1 } } }, true)).toMatch(/^meta/);
+    expect(requestProblem("context", { meta: { "a\nb": "c" } }, true)).toBeUndefined();
     expect(requestProblem("context", { meta: null }, true)).toBeUndefined();
     expect(requestProblem("factory", { choiceArguments: {} }, true)).toBeUndefined();
   });
