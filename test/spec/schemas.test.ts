@@ -67,6 +67,17 @@ describe("answers that break the published schema", () => {
   ])("%s %j", (operation, body, problem) => {
     expect(answerProblem(operation, body)).toMatch(problem);
   });
+
+  // It was kept for each element, until no memory was left.
+  test("of many things that are wrong, the first is told", () => {
+    const zeros = Array.from({ length: 2_000_000 }, () => 0);
+    expect(answerProblem("instruments", { instruments: zeros })).toBe("instruments.0 must be object");
+    const choiceContext = { ...CONTEXT, disclosedContracts: [CONTRACT, ...zeros] };
+    const factory = { factoryId: "f", transferKind: "self", choiceContext };
+    expect(answerProblem("transfer_factory", factory)).toBe("choiceContext.disclosedContracts.1 must be object");
+    const pauseInfo = { reason: [], until: 1 };
+    expect(answerProblem("instrument", { ...INSTRUMENT, pauseInfo })).toBe("pauseInfo.reason must be string");
+  });
 });
 
 describe("requests as clients send them", () => {

@@ -84,6 +84,16 @@ describe("a large body is read in a thread of its own", () => {
     expect(await reader.read({ kind: "page" }, page(3), { source: "a" })).toMatchObject({ ids: ["i0", "i1", "i2"] });
   });
 
+  test.each([
+    ["instruments", "instruments", "{"],
+    ["disclosedContracts", "transfer_accept", '{"choiceContextData":{},'],
+  ] as const)("whatever is wrong with each of millions in %s", async (list, operation, head) => {
+    const { reader } = open();
+    const body = Buffer.from(`${head}"${list}":[${"0,".repeat(4 * MIB - 100)}0]}`);
+    const { problem } = await reader.read({ kind: "answer", operation }, body, { source: "a" });
+    expect(problem).toBe(`${list}.0 must be object`);
+  });
+
   test("unless it takes too long; then those that wait are read by another thread", async () => {
     const { reader, clock } = open();
     const slow = reader.read({ kind: "page" }, LARGE_PAGE, { source: "a" });
