@@ -209,8 +209,10 @@ function settle(job: Job, end: () => void): void {
 
 function errorOf(thrown: unknown): Error {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const code = "code" in error ? error.code : undefined;
+  if (code === "ERR_WORKER_OUT_OF_MEMORY") return new TooCostly();
   // No file descriptor or no memory is left: there may be in a moment.
-  if (!("code" in error) || error.code !== "ERR_WORKER_INIT_FAILED") return error;
+  if (code !== "ERR_WORKER_INIT_FAILED") return error;
   const text = "the gateway cannot read large bodies just now; try again in 1 s";
   return new GatewayError("overloaded", text, { retryAfter: 1, cause: error });
 }

@@ -81,6 +81,10 @@ describe("a large body is read in a thread of its own", () => {
     const { reader } = open();
     const nested = Buffer.from(`${"[".repeat(4 * MIB)}${"]".repeat(4 * MIB)}`);
     await expect(reader.read({ kind: "page" }, nested, { source: "a" })).rejects.toBeInstanceOf(TooCostly);
+    // Parsed, this is not too heavy; what is made of it is.
+    const numbers = Buffer.from(`{"instruments":[${"1,".repeat(6 * MIB)}1]}`);
+    const meaning = reader.read({ kind: "meaning", operation: "instruments" }, numbers, { source: "a" });
+    await expect(meaning).rejects.toBeInstanceOf(TooCostly);
     expect(await reader.read({ kind: "page" }, page(3), { source: "a" })).toMatchObject({ ids: ["i0", "i1", "i2"] });
   });
 
