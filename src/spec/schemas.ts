@@ -1,7 +1,7 @@
 import { type Static, type TObjectOptions, type TSchema, Type } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import { CLIENT_ERRORS } from "../errors.ts";
-import { isObject } from "../json.ts";
+import { isObject, quote } from "../json.ts";
 import { type Operation, OPERATION_RECORDS } from "./operations.ts";
 
 /**
@@ -313,8 +313,10 @@ function* membersOf(schema: TSchema, value: unknown): Generator<{ name: string; 
   } else if (Type.IsObject(schema) && isObject(value)) {
     const { additionalProperties: others } = schema as Pick<TObjectOptions, "additionalProperties">;
     for (const name of Object.keys(value)) {
-      const member = Object.hasOwn(schema.properties, name) ? schema.properties[name] : others;
-      if (typeof member === "object") yield { name, schema: member, value: value[name] };
+      const isKnown = Object.hasOwn(schema.properties, name);
+      const member = isKnown ? schema.properties[name] : others;
+      if (typeof member !== "object") continue;
+      yield { name: isKnown ? name : quote(name), schema: member, value: value[name] };
     }
   }
 }

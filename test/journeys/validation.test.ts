@@ -208,6 +208,7 @@ describe("where validation is strict", () => {
     const wrapped = sampleText("05-07-choice-context.request.meta-wrapped-rejected-by-scan.json");
     expect((await send(url, { path: CANCEL, body: wrapped })).status).toBe(400);
     expect((await send(url, { path: CANCEL, body: '{"meta":{"a":1}}' })).status).toBe(400);
+    expect((await send(url, { path: CANCEL, body: '{"meta":{"a\\nb":{"x":1}}}' })).status).toBe(400);
     expect(registries.amulet.calls.total).toBe(0);
     for (const body of ['{"meta":{"a":"b"}}', '{"meta":null}', "{}"]) {
       expect([200, 404]).toContain((await send(url, { path: CANCEL, body })).status);

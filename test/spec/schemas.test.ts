@@ -129,6 +129,12 @@ describe("requests that are no requests", () => {
     expect(requestProblem("context", { meta: { a: "b" } }, true)).toBeUndefined();
     expect(requestProblem("context", { meta: { "a\nb": { x: 1 } } }, true)).toMatch(/^meta/);
     expect(requestProblem("context", { meta: { "a\nb": "c" } }, true)).toBeUndefined();
+    expect(requestProblem("context", { meta: { a: "b", "c\n\u001b[2J": 1 } }, true)).toBe(
+      'meta."c\\n\\u001b[2J" must be string',
+    );
+    expect(requestProblem("context", { meta: { ["k".repeat(900_000)]: {} } }, true)).toMatch(
+      /^meta\."k{200}…" must be string$/,
+    );
     expect(requestProblem("context", { meta: null }, true)).toBeUndefined();
     expect(requestProblem("factory", { choiceArguments: {} }, true)).toBeUndefined();
   });
