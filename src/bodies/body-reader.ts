@@ -68,6 +68,8 @@ export class BodyReader {
   private waitingCount = 0;
   private running: Job | undefined;
   private thread: Worker | undefined;
+  /** What the thread's heap has room for. */
+  private room = 0;
   private cancelIdle: CancelTimer = () => undefined;
 
   constructor(options: BodyReaderOptions) {
@@ -120,9 +122,11 @@ export class BodyReader {
     job.cancelTimer = this.options.clock.after(MAX_READING, () => this.stop(new TooCostly()));
     // A copy of its own: the body itself is still needed here.
     const bytes = new Uint8Array(job.body);
-    const order: Order = { task: job.task, bytes, maxWeight: this.maxWeight };
+    const { maxWeight } = this;
+    const order: Order = { task: job.task, bytes, maxWeight };
     try {
-      this.thread ??= this.start();
+      if (maxWeight > this.room) this.endThread();
+      this.thread ??= this.start(maxWeight);
       this.thread.postMessage(order, [bytes.buffer]);
     } catch (error) {
       // No thread is to be had: nor would be for the next body.
@@ -161,14 +165,16 @@ export class BodyReader {
     if (queue.length === 0) this.waiting.delete(job.asker.source);
   }
 
-  private start(): Worker {
+  /** A thread with room for a body of this weight; its heap cannot grow beyond that later. */
+  private start(maxWeight: number): Worker {
     const extension = extname(fileURLToPath(import.meta.url));
-    const heap = this.maxWeight * HEAP_PER_WEIGHT;
+    const heap = maxWeight * HEAP_PER_WEIGHT;
     const thread = new Worker(new URL(`./thread${extension}`, import.meta.url), {
       execArgv: [],
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: Math.ceil(heap / 2 ** 20) },
     });
+    this.room = maxWeight;
     // It must not keep a process that is done.
     thread.unref();
     thread.on("message", ({ result }: Delivery) => {
@@ -192,13 +198,17 @@ export class BodyReader {
 
   /** Ends the thread, and what it reads with `error`; the next job starts another one. */
   private stop(error: Error): void {
-    const { thread, running } = this;
+    const { running } = this;
     this.cancelIdle();
-    this.thread = undefined;
     this.running = undefined;
-    void thread?.terminate();
+    this.endThread();
     if (running !== undefined) settle(running, () => running.reject(error));
     if (this.waitingCount > 0) this.next();
+  }
+
+  private endThread(): void {
+    void this.thread?.terminate();
+    this.thread = undefined;
   }
 }
 

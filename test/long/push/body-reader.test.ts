@@ -4,9 +4,9 @@ import { ManualClock } from "../../support/manual-clock.ts";
 
 const MIB = 2 ** 20;
 
-function open(largest = 8 * MIB): { reader: BodyReader; clock: ManualClock } {
+function open(largest = () => 8 * MIB): { reader: BodyReader; clock: ManualClock } {
   const clock = new ManualClock();
-  const reader = new BodyReader({ clock, largest: () => largest });
+  const reader = new BodyReader({ clock, largest });
   onTestFinished(() => reader.close());
   return { reader, clock };
 }
@@ -96,6 +96,16 @@ describe("a large body is read in a thread of its own", () => {
     const body = Buffer.from(`${head}"${list}":[${"0,".repeat(4 * MIB - 100)}0]}`);
     const { problem } = await reader.read({ kind: "answer", operation }, body, { source: "a" });
     expect(problem).toBe(`${list}.0 must be object`);
+  });
+
+  // The thread had a heap for what was the largest when it started: parsing more ended the process.
+  test("also one that may be larger than any could be when the thread began", async () => {
+    let largest = 8 * MIB;
+    const { reader } = open(() => largest);
+    await reader.read({ kind: "page" }, page(3), { source: "a" });
+    largest = 40 * MIB;
+    const heavy = Buffer.from(`{"x":[${"[1],".repeat(7 * MIB)}1],"instruments":[{"id":"i0"}]}`);
+    expect(await reader.read({ kind: "page" }, heavy, { source: "a" })).toMatchObject({ ids: ["i0"] });
   });
 
   test("unless it takes too long; then those that wait are read by another thread", async () => {
