@@ -86,6 +86,17 @@ describe("a registry that has no version 2", () => {
     },
   );
 
+  test("answers 404, whatever was asked for before over the same connection", async () => {
+    const { amulet } = running().registries;
+    const body = '{"error":"no such route"}';
+    await amulet.faults.set({ kind: "status", status: 404, body, contentType: "application/json" });
+    const { url } = running();
+    for (let i = 0; i < 4; i++) await send(url, { path: `${PREFIX}/amulet/registry/foo/v1/x?a=/instruments/%zz` });
+    const answer = await send(url, { path: `${PREFIX}/amulet${TRANSFER}`, body: '{"choiceArguments":{}}' });
+    await amulet.faults.clear();
+    expect([answer.status, answer.text]).toEqual([404, body]);
+  });
+
   test("answers a path of version 1 with an HTML 404: its URL is wrong", async () => {
     const { amulet } = running().registries;
     await amulet.faults.set({ kind: "html-404", operations: ["transfer_factory"] });

@@ -299,6 +299,17 @@ describe("a 404", () => {
     isGone = true;
     expect((await upstream.call(instrumentCall("Silver"))).status).toBe(404);
   });
+
+  // Such a path made each later 404 over its connection a 500.
+  test.each([
+    ["/registry/foo/v1/x?a=/instruments/%zz", "No such instrument"],
+    ["/registry/foo/v1/instruments/%zz", "No such instrument"],
+    ["/registry/foo/v1/x?a=/instruments/Gold", "No instrument with id Gold found"],
+  ])("is told by nothing that a client writes, such as %s", (path, text) => {
+    const log = new StepLog({ close: () => undefined, leaveStep: () => undefined });
+    log.begin("GET", path);
+    expect(log.begin("GET", "/registry/metadata/v1/instruments/Silver").namesAnother(text)).toBe(false);
+  });
 });
 
 describe("ids that are words of a registry's own 404s", () => {

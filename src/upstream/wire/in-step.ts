@@ -221,10 +221,15 @@ export class StepLog {
   }
 }
 
-/** The decoded id of the instrument, transfer or allocation that a path asks for. */
+/** The decoded id of the instrument, transfer or allocation that a path asks for. Clients write its query, and other paths. */
 function idIn(path: string): string | undefined {
-  const id = /\/(?:instruments|transfer-instruction\/v\d+|allocations\/v\d+)\/([^/?]+)/.exec(path)?.[1];
-  return id === undefined ? undefined : decodeURIComponent(id);
+  const id = /^[^?]*?\/(?:instruments|transfer-instruction\/v\d+|allocations\/v\d+)\/([^/?]+)/.exec(path)?.[1];
+  if (id === undefined) return undefined;
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whether a text, as of an error, names this id, and not only words that begin or end with it. */
