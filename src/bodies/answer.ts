@@ -136,8 +136,13 @@ const LONGEST_API = 100;
 
 function listApis(supported: unknown): readonly string[] | undefined {
   if (!isObject(supported)) return undefined;
-  const apis = Object.entries(supported).map(([name, minor]) => `${name} ${String(minor)}`.slice(0, LONGEST_API));
+  const apis = Object.entries(supported).map(([name, minor]) => `${name} ${versionText(minor)}`.slice(0, LONGEST_API));
   return apis.toSorted().slice(0, MOST_APIS);
+}
+
+/** A structure is no version: one may be too deep to be written, or have a `toString` that is none. */
+function versionText(minor: unknown): string {
+  return typeof minor === "number" || typeof minor === "string" ? String(minor) : "?";
 }
 
 const ZONE = /(?:Z|[+-]\d{2}:?\d{2})$/i;

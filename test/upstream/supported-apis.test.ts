@@ -93,3 +93,20 @@ test("of an info with very many APIs or very long names a part is compared, and 
   expect(infoOf({ b: 1, a: 2 })).toEqual(["a 2", "b 1"]);
   for (const none of [undefined, null, 7, "x", []]) expect(infoOf(none)).toBeUndefined();
 });
+
+const DEEP = "[".repeat(30_000) + "]".repeat(30_000);
+
+// The infos of such a registry proved nothing, so that no request reached it.
+test.each([
+  ["has no text", '{"toString":null}'],
+  ["is deep", DEEP],
+  ["is null", "null"],
+])("a version that %s keeps no registry out of service", async (_what, version) => {
+  const body = `{"adminId":"${ADMIN}","supportedApis":{"x":${version}}}`;
+  expect(readAnswerBody(Buffer.from(body), "info").supportedApis).toEqual(["x ?"]);
+  const registry = await startRegistry();
+  registry.script(({ operation }) => (operation === "info" ? { status: 200, body } : undefined));
+  const { upstream } = openUpstream([registry], { admin: ADMIN });
+  expect((await upstream.call(acceptCall())).status).toBe(200);
+  expect(upstream.status()).toMatchObject({ state: "up", nodes: [{ state: "up" }] });
+});
