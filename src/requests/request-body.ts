@@ -127,8 +127,7 @@ export function checkBodyHeaders(headers: IncomingHttpHeaders): void {
       "the body must be sent with the header content-type: application/json",
     );
   }
-  const charset = CHARSET.exec(type)?.[1];
-  if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
+  if (!isUtf8ToAll(type)) {
     throw new GatewayError(
       "unsupported_media_type",
       "the body must be JSON in UTF-8, whatever charset the content-type names",
@@ -167,4 +166,20 @@ function accepted(content: RequestContent): RequestContent {
 }
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
-const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^";, \t]+)/i;
+
+/**
+ * Whether every parser finds UTF-8 in a media type, or no charset: of two some take the first, some the last; some take a
+ * `;` within quotes for the end of a parameter; some read `charset*` (RFC 2231 §4).
+ */
+function isUtf8ToAll(type: string): boolean {
+  const [, ...parameters] = type.split(";");
+  const charsets = parameters.filter((each) => CHARSET.test(each));
+  return !parameters.some(isCutInQuotes) && charsets.length <= 1 && charsets.every((each) => UTF_8.test(each));
+}
+
+function isCutInQuotes(parameter: string): boolean {
+  return parameter.split('"').length % 2 === 0;
+}
+
+const CHARSET = /^\s*charset\s*[*=]/i;
+const UTF_8 = /^\s*charset\s*=\s*("?)utf-?8\1\s*$/i;
