@@ -13,6 +13,9 @@ const FREE_CHUNKS = 16_384;
 /** Those of a request whose chunks the client makes: Node reads 11,000 of a byte at once, at half a microsecond for each. */
 const FREE_CHUNKS_OF_REQUEST = 1_024;
 
+/** What is too large is said to be that, in whatever chunks, as long as they are no more than these. */
+const FEW_CHUNKS = 256;
+
 const NOTHING: Buffer = Buffer.alloc(0);
 
 export interface CollectOptions {
@@ -58,8 +61,9 @@ export class CollectedBody {
   add(chunk: Buffer): CollectFault | undefined {
     this.bytes += chunk.length;
     this.chunks += 1;
-    if (this.bytes > this.limit) return "too-large";
-    if (this.chunks > this.freeChunks + this.bytes / BYTES_OF_A_CHUNK) return "too-many-chunks";
+    const paidChunks = this.bytes / BYTES_OF_A_CHUNK;
+    if (this.bytes > this.limit) return this.chunks > FEW_CHUNKS + paidChunks ? "too-many-chunks" : "too-large";
+    if (this.chunks > this.freeChunks + paidChunks) return "too-many-chunks";
     if (this.held === 0) {
       // As long as it is alone it need not be copied. Its block is full, so that the next one makes another.
       this.block = chunk;

@@ -1,5 +1,6 @@
 import { type IncomingMessage, type RequestListener, ServerResponse } from "node:http";
 import type { Duration } from "../clock.ts";
+import { hasUnreadBody } from "./framing.ts";
 
 /**
  * Requests that may wait behind others on one connection: many while few wait on all, and few while many do. Node makes
@@ -51,22 +52,44 @@ export class QueuedRequests {
 /** What may be unread on all connections of a listener. */
 const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 
-/** A class of responses that report when there is more of one than the client takes. */
-export function reportingResponses(report: (response: ServerResponse) => void): typeof ServerResponse {
+export interface ResponseOptions {
+  /** Called when there is more of an answer than its client takes. */
+  readonly onUnread: (response: ServerResponse) => void;
+  /** Ends a refusal that is written while the body of its request is still coming. */
+  readonly endAfterBody: (response: ServerResponse) => void;
+}
+
+/** The class of responses to clients. */
+export function clientResponses({ onUnread, endAfterBody }: ResponseOptions): typeof ServerResponse {
   class ClientResponse extends ServerResponse {
     override write(chunk: unknown, encoding?: unknown, callback?: unknown): boolean {
       const isTaken = super.write(chunk, encoding as BufferEncoding, callback as () => void);
-      if (!isTaken) report(this);
+      if (!isTaken) onUnread(this);
       return isTaken;
     }
 
     override end(chunk?: unknown, encoding?: unknown, callback?: unknown): this {
+      if (this.statusCode >= 400 && isText(chunk) && mayBeRead(this.req)) {
+        // Whole for the client, whom its length is told.
+        this.write(chunk, encoding);
+        endAfterBody(this);
+        return this;
+      }
       super.end(chunk, encoding as BufferEncoding, callback as () => void);
-      if (this.writableLength > 0) report(this);
+      if (this.writableLength > 0) onUnread(this);
       return this;
     }
   }
   return ClientResponse as typeof ServerResponse;
+}
+
+function isText(chunk: unknown): boolean {
+  return typeof chunk === "string" || Buffer.isBuffer(chunk);
+}
+
+/** Whether more of a body is to come, and whoever read it so far has not paused the connection as it costs too much. */
+function mayBeRead(request: IncomingMessage): boolean {
+  return hasUnreadBody(request) && !request.socket.isPaused();
 }
 
 export interface UnreadAnswersOptions {

@@ -1,8 +1,8 @@
-import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
+import { createServer, type RequestListener, type Server, type ServerOptions, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { type QueuedRequest, QueuedRequests, reportingResponses, UnreadAnswers } from "./backlog.ts";
+import { clientResponses, type QueuedRequest, QueuedRequests, UnreadAnswers } from "./backlog.ts";
 import { hasBody, MOST_FIELDS } from "./framing.ts";
 import { RefusedConnections } from "./refused-connections.ts";
 import { createTlsServer, type TlsServerOptions } from "./tls-server.ts";
@@ -83,7 +83,10 @@ export class ClientConnections {
   createServer(options: ServerOptions, answer: RequestListener, tls?: TlsServerOptions): Server {
     const http: ServerOptions = {
       ...options,
-      ServerResponse: reportingResponses(this.unread.note),
+      ServerResponse: clientResponses({
+        onUnread: this.unread.note,
+        endAfterBody: (response) => this.endAfterBody(response),
+      }),
     };
     const server =
       tls === undefined ? createServer(http, this.inTurn(answer)) : createTlsServer(http, this.inTurn(answer), tls);
@@ -157,6 +160,13 @@ export class ClientConnections {
   /** Resolves when there are none of these. */
   settled(): Promise<void> {
     return this.unread.settled();
+  }
+
+  private endAfterBody(response: ServerResponse): void {
+    const connection = this.bySocket.get(response.req.socket);
+    // What comes behind the body is not looked at.
+    if (connection !== undefined) connection.isEnding = true;
+    this.refused.endAfterBody(response);
   }
 
   /** Closes every connection at once. */

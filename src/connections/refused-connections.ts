@@ -1,8 +1,16 @@
+import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 
 /** After a refusal that ends the connection, the client may read it for so long. */
 const REFUSED_GRACE: Duration = 1_000;
+
+/** Bytes of a refused body that are read and dropped; what is beyond waits in the kernel until the connection ends. */
+const MOST_DROPPED = 4 * 1024 * 1024;
+
+/** To read chunks of a few bytes costs more than an answer that may get lost: then the connection ends at once. */
+const FREE_CHUNKS = 1_024;
+const BYTES_OF_A_CHUNK = 16;
 
 /** Connections that got their last answer, a refusal, until their clients close them. */
 export class RefusedConnections {
@@ -27,6 +35,30 @@ export class RefusedConnections {
       cancel();
       this.waiting.delete(socket);
     });
+  }
+
+  /**
+   * Ends an answer that is written, and its connection, when the body of its request has come, or after a second. To close
+   * a connection with bytes that nobody has read resets it, and its client may lose the answer (RFC 9112 §9.6).
+   */
+  endAfterBody(response: ServerResponse): void {
+    const { req: request } = response;
+    let bytes = 0;
+    let chunks = 0;
+    const end = (): void => {
+      if (!response.writableEnded) response.end(() => request.socket.destroySoon());
+    };
+    const cancel = this.clock.after(REFUSED_GRACE, end);
+    response.once("close", cancel);
+    request.once("end", end);
+    request.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      chunks += 1;
+      if (chunks > FREE_CHUNKS + bytes / BYTES_OF_A_CHUNK) end();
+      else if (bytes > MOST_DROPPED) request.pause();
+    });
+    // Nobody may have listened to it before.
+    request.resume();
   }
 
   /** Closes the one that waits longest, and returns it; undefined when none waits. */

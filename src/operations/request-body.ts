@@ -12,8 +12,10 @@ export async function receiveBody({ routeOptions, headers }: FastifyRequest, bod
   try {
     return await collect(body, bodyLimit, collectOptionsOf(body));
   } catch (error) {
-    body.socket.pause();
-    throw error instanceof NotCollected ? refusedBody(error.fault, bodyLimit) : error;
+    if (!(error instanceof NotCollected)) throw error;
+    // Nothing more is read: the connection ends with the refusal.
+    if (error.fault === "too-many-chunks") body.socket.pause();
+    throw refusedBody(error.fault, bodyLimit);
   }
 }
 

@@ -64,7 +64,8 @@ export class Uploads {
       if (isOver) return;
       const fault = collected.add(chunk);
       if (fault !== undefined) {
-        context.request.socket.pause();
+        // Nothing more is read: the connection ends with the refusal.
+        if (fault === "too-many-chunks") context.request.socket.pause();
         return end(refusedBody(fault, limit));
       }
       if (receipt !== undefined) this.count(receipt, chunk.length, limit);
@@ -85,6 +86,9 @@ export class Uploads {
     const onHeld = (bytes: number): void => this.count(receipt, bytes, most);
     const upload = new Upload(body, { most, onHeld, ...collectOptionsOf(context.request) });
     body.once("end", () => this.incomplete.delete(receipt));
+    upload.once("error", (error) => {
+      if (error instanceof GatewayError && error.code === "malformed_body") context.request.socket.pause();
+    });
     return upload;
   }
 
@@ -109,6 +113,8 @@ export class Uploads {
     const [longest] = this.incomplete;
     if (longest === undefined) return;
     this.incomplete.delete(longest);
+    // What it has taken is needed at once.
+    longest.context.request.socket.pause();
     this.refuse(longest.context);
   }
 }

@@ -56,6 +56,9 @@ describe("a collected body", () => {
     const empty = new CollectedBody(2 ** 20);
     expect(Array.from({ length: 20_000 }, () => empty.add(Buffer.alloc(0))).at(-1)).toBe(fault);
     await expect(buffer(new Upload(Readable.from(many), { most: 2 ** 20 }))).rejects.toMatchObject({ status: 400 });
+    // So is what is too large besides: nothing more of it is read.
+    await expect(collect(Readable.from(many), 512)).rejects.toMatchObject({ fault });
+    await expect(collect(Readable.from(many), 16)).rejects.toMatchObject({ fault: "too-large" });
   });
 
   test.each([

@@ -336,6 +336,76 @@ describe("a connection that was refused", () => {
   });
 });
 
+describe("a refusal of a request whose body is still coming", () => {
+  const HEAD = "POST / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const refuse = (_request: IncomingMessage, response: ServerResponse): void => {
+    response.writeHead(413, { "content-length": 5, connection: "close" }).end("large");
+  };
+  /** A connection that was refused before its body came. */
+  const refused = async (): Promise<{ readonly client: Client; readonly socket: Socket }> => {
+    let socket: Socket | undefined;
+    answer = (request, response) => {
+      socket = request.socket;
+      refuse(request, response);
+    };
+    const client = await openAndSend(HEAD);
+    client.socket.resume();
+    await expect.poll(() => client.text).toMatch(/ 413 [^]*large$/);
+    await settle();
+    expect(client.isClosed).toBe(false);
+    return { client, socket: socket! };
+  };
+
+  test("leaves the connection open until the body has come, and looks at nothing behind it", async () => {
+    const { client } = await refused();
+    let served = 0;
+    answer = () => (served += 1);
+    client.socket.write(`2\r\n{}\r\n0\r\n\r\n${GET}`);
+    await expect.poll(() => client.isClosed).toBe(true);
+    await expect.poll(openConnections).toBe(0);
+    expect(served).toBe(0);
+  });
+
+  test("leaves it open for a second at most", async () => {
+    const { client } = await refused();
+    clock.advance(999);
+    await settle();
+    expect(client.isClosed).toBe(false);
+    clock.advance(1);
+    await expect.poll(() => client.isClosed).toBe(true);
+  });
+
+  test("reads some MiB of the body, and no more", async () => {
+    const { client, socket } = await refused();
+    const chunk = "x".repeat(MIB);
+    for (let i = 0; i < 64; i++) client.socket.write(`100000\r\n${chunk}\r\n`);
+    await expect.poll(() => socket.bytesRead).toBeGreaterThan(4 * MIB);
+    await settle();
+    expect(socket.bytesRead).toBeLessThan(5 * MIB);
+    expect(client.isClosed).toBe(false);
+    clock.advance(1_000);
+    await expect.poll(() => client.isClosed).toBe(true);
+  });
+
+  test("closes it at once when the chunks are of a few bytes", async () => {
+    const { client, socket } = await refused();
+    client.socket.write("1\r\nx\r\n".repeat(100_000));
+    await expect.poll(() => client.isClosed).toBe(true);
+    // What Node reads at once, and a little more.
+    expect(socket.bytesRead).toBeLessThan(256 * 1024);
+  });
+
+  test("closes it at once where the connection was paused", async () => {
+    answer = (request, response) => {
+      request.socket.pause();
+      refuse(request, response);
+    };
+    const client = await openAndSend(HEAD);
+    client.socket.resume();
+    await expect.poll(() => client.isClosed).toBe(true);
+  });
+});
+
 describe("when there is no place left", () => {
   const isServed = async (client: Client) => {
     client.socket.resume();

@@ -123,7 +123,7 @@ const say = (hits: readonly Hits[]): string =>
 const ANSWERED: Readonly<Record<HostileKind, readonly [small: number, large: number]>> = {
   request: [400, 200],
   upload: [400, 200],
-  "sign-in": [413, 413],
+  "sign-in": [400, 413],
   answer: [502, 200],
   download: [0, 200],
   page: [502, 200],
