@@ -170,8 +170,8 @@ function handleFaults(log: Logger): void {
   });
 }
 
-/** A terminal interrupts npm and its child at once, and npm passes it on: two interrupts within this time are one. */
-const ONE_INTERRUPT: Duration = 1_000;
+/** Who signals a group of processes signals npm, which passes it on, and its child: two of a kind within this time are one. */
+const ONE_SIGNAL: Duration = 1_000;
 
 /** Resolves with the first signal that asks to stop; a second one stops at once. */
 function stopSignal(clock: Clock): Promise<NodeJS.Signals> {
@@ -183,7 +183,7 @@ function stopSignal(clock: Clock): Promise<NodeJS.Signals> {
         if (first === undefined) {
           first = { signal, at };
           resolve(signal);
-        } else if (signal !== "SIGINT" || first.signal !== "SIGINT" || at - first.at >= ONE_INTERRUPT) {
+        } else if (signal !== first.signal || at - first.at >= ONE_SIGNAL) {
           process.exit(EXIT.failure);
         }
       });

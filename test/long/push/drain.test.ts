@@ -121,16 +121,16 @@ test("a connection that never sent a request does not hold the gateway up", asyn
 });
 
 test.for([
-  ["SIGTERM", "SIGTERM", 1],
   ["SIGTERM", "SIGINT", 1],
   ["SIGINT", "SIGTERM", 1],
-  // npm passes on what a terminal sent already.
+  // npm passes on what a terminal, or who stops a group of processes, sent already.
   ["SIGINT", "SIGINT", 0],
+  ["SIGTERM", "SIGTERM", 0],
 ] as const)("a %s and at once a %s: the process ends with %d", async ([first, second, code]) => {
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
-    shutdown: { grace: "1m", timeout: "1m" },
+    shutdown: { grace: code === 0 ? "0s" : "1m", timeout: "1m" },
   });
   const held = Promise.withResolvers<undefined>();
   amulet.script(() => held.promise);
