@@ -3,18 +3,33 @@ import type { Duration } from "../clock.ts";
 import { hasUnreadBody } from "./framing.ts";
 
 /**
- * Requests that may wait behind others on one connection: many while few wait on all, and few while many do. Node makes
- * some 5 KiB of each, however short, and of all that it reads at once; and ending a connection takes time for each.
+ * What may wait behind other requests on one connection: much while little waits on all, and little while much does. A
+ * request counts for one, with a head beyond 2 KiB for more: Node makes some 5 KiB of each, however short, and of all that
+ * it reads at once; and ending a connection takes time for each.
  */
 const MOST = 256;
 const MOST_WHEN_CROWDED = 16;
 const CROWDED = 4 * 1024;
 const MOST_IN_ALL = 16 * 1024;
 
-export interface QueuedRequest {
+const HEAD_OF_ONE = 2 * 1024;
+/** Bytes of a name or a value besides its characters. */
+const BYTES_OF_A_STRING = 32;
+
+export interface ReceivedRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly answer: RequestListener;
+}
+
+interface QueuedRequest extends ReceivedRequest {
+  readonly weight: number;
+}
+
+/** Those that wait on one connection, the first first. */
+export interface RequestQueue {
+  readonly requests: QueuedRequest[];
+  weight: number;
 }
 
 /** Requests that clients sent ahead, each in the queue of its connection; bounded on one connection and on all. */
@@ -22,31 +37,44 @@ export class QueuedRequests {
   private total = 0;
 
   /** False when there are too many, on this connection or on all: then it has to be closed. */
-  add(queue: QueuedRequest[], queued: QueuedRequest): boolean {
+  add(queue: RequestQueue, received: ReceivedRequest): boolean {
+    const weight = weightOf(received.request);
     const most = this.total < CROWDED ? MOST : MOST_WHEN_CROWDED;
-    if (queue.length >= most || this.total === MOST_IN_ALL) return false;
-    queue.push(queued);
-    this.total += 1;
+    if (queue.weight + weight > most || this.total + weight > MOST_IN_ALL) return false;
+    queue.requests.push({ ...received, weight });
+    this.count(queue, weight);
     return true;
   }
 
   /** The next one to be answered; undefined where none waits. */
-  take(queue: QueuedRequest[]): QueuedRequest | undefined {
-    const next = queue.shift();
-    if (next !== undefined) this.total -= 1;
+  take(queue: RequestQueue): ReceivedRequest | undefined {
+    const next = queue.requests.shift();
+    if (next !== undefined) this.count(queue, -next.weight);
     return next;
   }
 
   /** Takes out the one that came last. */
-  takeLast(queue: QueuedRequest[]): void {
-    if (queue.pop() !== undefined) this.total -= 1;
+  takeLast(queue: RequestQueue): void {
+    const last = queue.requests.pop();
+    if (last !== undefined) this.count(queue, -last.weight);
   }
 
   /** Forgets those of a connection that has ended. */
-  drop(queue: QueuedRequest[]): void {
-    this.total -= queue.length;
-    queue.length = 0;
+  drop(queue: RequestQueue): void {
+    queue.requests.length = 0;
+    this.count(queue, -queue.weight);
   }
+
+  private count(queue: RequestQueue, weight: number): void {
+    queue.weight += weight;
+    this.total += weight;
+  }
+}
+
+function weightOf({ url, rawHeaders }: IncomingMessage): number {
+  let bytes = url!.length;
+  for (const text of rawHeaders) bytes += text.length + BYTES_OF_A_STRING;
+  return 1 + Math.floor(bytes / HEAD_OF_ONE);
 }
 
 /** What may be unread on all connections of a listener. */

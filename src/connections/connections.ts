@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerOptions, ty
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { clientResponses, type QueuedRequest, QueuedRequests, UnreadAnswers } from "./backlog.ts";
+import { clientResponses, QueuedRequests, type ReceivedRequest, type RequestQueue, UnreadAnswers } from "./backlog.ts";
 import { hasBody, MOST_FIELDS } from "./framing.ts";
 import { RefusedConnections } from "./refused-connections.ts";
 import { createTlsServer, type TlsServerOptions } from "./tls-server.ts";
@@ -41,9 +41,9 @@ interface Connection {
   /** When it was opened or brought its last request, counted in these, of whatever connection. */
   lastUse: number;
   /** The request whose answer is not out yet. */
-  current: QueuedRequest | undefined;
+  current: ReceivedRequest | undefined;
   /** Those behind it. */
-  readonly queue: QueuedRequest[];
+  readonly queue: RequestQueue;
   /** No further request is taken from it: what comes may be none. */
   isEnding: boolean;
   isRefused: boolean;
@@ -125,7 +125,7 @@ export class ClientConnections {
     if (connection === undefined) socket.destroy();
     if (connection === undefined || connection.isRefused) return;
     const { current, queue, isEnding } = connection;
-    const last = queue.at(-1) ?? current;
+    const last = queue.requests.at(-1) ?? current;
     const isInBody = last?.request.complete === false;
     // Nothing behind the last request is looked at.
     if (isEnding && !isInBody) return;
@@ -136,7 +136,7 @@ export class ClientConnections {
       else refuse();
       this.refused.add(socket);
     };
-    if (isInBody && queue.length > 0) this.queued.takeLast(queue);
+    if (isInBody && queue.requests.length > 0) this.queued.takeLast(queue);
     else if (isInBody) {
       // No other answer can be put into one that has begun.
       if (!current!.response.headersSent) send();
@@ -191,7 +191,7 @@ export class ClientConnections {
       socket: transport,
       lastUse: ++this.uses,
       current: undefined,
-      queue: [],
+      queue: { requests: [], weight: 0 },
       isEnding: false,
       isRefused: false,
       afterAnswers: undefined,
@@ -219,7 +219,7 @@ export class ClientConnections {
     this.bySocket.set(socket, connection);
   }
 
-  private serve(connection: Connection, received: QueuedRequest): void {
+  private serve(connection: Connection, received: ReceivedRequest): void {
     const { request, response, answer } = received;
     connection.current = received;
     response.on("close", () => this.answered(connection));
@@ -234,7 +234,7 @@ export class ClientConnections {
   private answered(connection: Connection): void {
     connection.current = undefined;
     const { queue, afterAnswers, socket } = connection;
-    if (socket.destroyed || (queue.length === 0 && afterAnswers === undefined)) return;
+    if (socket.destroyed || (queue.requests.length === 0 && afterAnswers === undefined)) return;
     // In another turn: what is read meanwhile, on other connections too, has its turn between two of these.
     setImmediate(() => {
       if (socket.destroyed) return;
@@ -293,7 +293,7 @@ export class ClientConnections {
 }
 
 function isBusy({ current, queue }: Connection): boolean {
-  return current !== undefined || queue.length > 0;
+  return current !== undefined || queue.requests.length > 0;
 }
 
 /** Whether nothing is under way on a connection, and no part of a first request has come. */

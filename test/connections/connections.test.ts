@@ -153,6 +153,21 @@ describe("requests that are sent ahead", () => {
     expect(client.isClosed).toBe(false);
   });
 
+  // All of them were counted as one, so that a connection could have 256 heads of 23 kB wait: 9 MB.
+  test.each([
+    ["a field of 15 kB", `GET / HTTP/1.1\r\nHost: g\r\nX: ${"x".repeat(15_000)}\r\n`, 30, 35],
+    ["a URL of 8 kB", `GET /${"x".repeat(8_000)} HTTP/1.1\r\nHost: g\r\n`, 60, 66],
+    ["a hundred short fields", `GET / HTTP/1.1\r\nHost: g\r\n${"X: y\r\n".repeat(98)}`, 60, 66],
+  ])("end the connection when there are fewer, with %s", async (_what, head, few, many) => {
+    answer = () => undefined;
+    const client = await openAndSend(`${head}\r\n`.repeat(1 + few));
+    const excessive = await openAndSend(`${head}\r\n`.repeat(1 + many));
+    excessive.socket.resume();
+    await expect.poll(() => excessive.isClosed).toBe(true);
+    expect(closed).toEqual(["pipelined"]);
+    expect(client.isClosed).toBe(false);
+  });
+
   test("end the connection when there are more than 16 of them while 4,096 wait on all, or any while 16,384 do", async () => {
     let begun = 0;
     answer = () => (begun += 1);
