@@ -9,8 +9,8 @@ const CACHE_SHARE = 1.3;
 
 /** Beyond the base: answers that clients do not read, bodies of calls, rare garbage collections. */
 const RESERVE = 280 * MIB;
-/** An idle connection. */
-const CONNECTION = { plain: 9 * 1024, tls: 52 * 1024 };
+/** A connection with the largest head, of which the end has not come. */
+const CONNECTION = { plain: 36 * 1024, tls: 80 * 1024 };
 
 /** Bytes of memory that a process with this configuration takes. */
 export interface MemoryEstimate {
