@@ -93,6 +93,7 @@ export class ClientKeys {
       if (earlier?.every(({ tier }) => tiers.has(tier)) !== true) throw error;
       this.keys = earlier;
       this.firstFault = messageOf(error);
+      this.version = undefined;
     }
     this.use(this.keys, previous?.clients ?? new Map());
     if (previous !== undefined) this.report(previous.keys);

@@ -5,6 +5,7 @@ import { FileWatcher } from "../../src/config/watched-files.ts";
 import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
 import { ClientKeys, type KeyChanges } from "../../src/clients/client-keys.ts";
 import type { Client, Tier } from "../../src/clients/client.ts";
+import { withoutDescriptors } from "../support/failing-reads.ts";
 import { passWithLooks } from "../support/looks.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
@@ -259,6 +260,20 @@ test("a reload of the configuration keeps the keys of a file that is broken mean
   first.keys.stop();
   second.keys.start();
   expect(second.faults).toEqual(["line 1: must be one JSON object, as clients new prints it"]);
+});
+
+// The version that could not be read was taken for the one in use: a key that was replaced stayed good.
+test("a file that could not be read at a reload is read again, though it does not change", async () => {
+  const [before, after] = [createKey(), createKey()];
+  const first = open([{ key: before }]);
+  first.write(list([{ key: after }]));
+  const second = withoutDescriptors(() => open([], { previous: first.keys }));
+  first.keys.stop();
+  second.keys.start();
+  expect(second.faults).toEqual(["cannot be read (EMFILE)"]);
+  await second.pass(1);
+  expect([second.nameOf(before), second.nameOf(after)]).toEqual(["unknown", "wallet-a"]);
+  expect(second.faults.at(-1)).toBeUndefined();
 });
 
 test("a reload that leaves a key without its tier, or a start with a broken file, is refused", () => {
