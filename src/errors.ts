@@ -187,7 +187,7 @@ export const CLIENT_ERRORS = {
   },
   headers_too_large: {
     status: 431,
-    means: "The header fields of the request are too large, or more than 100.",
+    means: "The header fields of the request are too large, alone or with its URL, or more than 100.",
     remedy: "Send fewer or shorter ones.",
   },
   too_many_requests: {

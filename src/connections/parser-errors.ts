@@ -12,6 +12,9 @@ const REASONS: Readonly<Record<number, string>> = {
   431: "Request Header Fields Too Large",
 };
 
+/** What Node refuses, with the packet that it read last. */
+type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
+
 interface ParserErrorOptions {
   /** The longest URL, in bytes. */
   readonly maxUri: number;
@@ -32,7 +35,7 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
     connections.refuse(socket, () => endSocket(socket, error.status, answer(error)));
   }
 
-  server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket) => {
+  server.on("clientError", (error: ParserError, socket: Socket) => {
     // RFC 9112 §9.6: what comes behind a request that says `Connection: close` is ignored.
     if (error.code === "HPE_CLOSED_CONNECTION") return;
     const transport = error.code === "ERR_SSL_HTTP_REQUEST" ? connections.transportOf(socket) : undefined;
@@ -40,7 +43,7 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
     if (transport !== undefined)
       refuse(transport, new GatewayError("malformed_request", "this port speaks HTTPS; use https://"));
     else if (error.code === "ECONNRESET") socket.destroy();
-    else refuse(socket, parserError(error, maxUri));
+    else refuse(socket, parserError(error, socket, maxUri));
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     // From here on nothing else listens, and a reset would end the process.
@@ -52,19 +55,25 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
   });
 }
 
-function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, maxUri: number): GatewayError {
+function parserError(error: ParserError, socket: Socket, maxUri: number): GatewayError {
   switch (error.code) {
-    case "HPE_HEADER_OVERFLOW": {
-      const firstLine = error.rawPacket?.indexOf("\n") ?? 0;
-      return firstLine === -1 || firstLine > maxUri
-        ? new GatewayError("uri_too_long", "the URL is too long")
-        : new GatewayError("headers_too_large", "the request's header fields are too large");
-    }
+    case "HPE_HEADER_OVERFLOW":
+      return headTooLarge(error.rawPacket, socket, maxUri);
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return new GatewayError("request_timeout", "the request took too long to arrive");
     default:
       return new GatewayError("malformed_request", "the request is not valid HTTP/1.1");
   }
+}
+
+/** What of a head is too large is seen in the packet that was read last, where all of the head is in that. */
+function headTooLarge(packet: Buffer | undefined, { bytesRead }: Socket, maxUri: number): GatewayError {
+  if (packet?.length !== bytesRead)
+    return new GatewayError("headers_too_large", "the request's URL and header fields are too large together");
+  const firstLine = packet.indexOf("\n");
+  return firstLine === -1 || firstLine > maxUri
+    ? new GatewayError("uri_too_long", "the URL is too long")
+    : new GatewayError("headers_too_large", "the request's header fields are too large");
 }
 
 function endSocket(socket: Socket, status: number, { fields, body }: ReturnType<ParserErrorOptions["answer"]>): void {

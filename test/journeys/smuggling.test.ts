@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import { ownError } from "../support/own-error.ts";
 import { firstAnswer, sendAndHalfClose, sendAndReset, sendRaw } from "../support/raw-connection.ts";
@@ -168,6 +169,24 @@ describe("too much of a head", () => {
       expect(firstAnswer(answer).head).toContain("access-control-allow-origin: *");
     }
   });
+});
+
+// The first line was looked for in the last packet: of a short URL and a field without end, that is a 414.
+test.each([
+  ["a field that never ends", `GET ${INFO} HTTP/1.1\r\nHost: g\r\nX: `, "x".repeat(40_000)],
+  ["a URL that never ends", "GET /", "x".repeat(40_000)],
+])("%s is 431 where its beginning came in another packet", async (_what, beginning, rest) => {
+  const client = connect(Number(new URL(running().url).port), "127.0.0.1");
+  client.setEncoding("latin1").on("error", () => undefined);
+  let text = "";
+  client.on("data", (chunk: string) => (text += chunk));
+  // Its answer says that the beginning was read.
+  const earlier = `GET ${INFO} HTTP/1.1\r\nHost: g\r\n\r\n`;
+  client.write(earlier + beginning);
+  await expect.poll(() => text).toContain("HTTP/1.1 200 ");
+  client.write(`${rest}\r\n\r\n`);
+  await expect.poll(() => text).toMatch(/ 431 [^]*URL and header fields are too large together/);
+  client.destroy();
 });
 
 test("a field behind thousands of others counts as any other", async () => {
