@@ -1,3 +1,4 @@
+import { Server as SocketServer } from "node:net";
 import { performance } from "node:perf_hooks";
 import type { FastifyInstance } from "fastify";
 import { type Clock, type Duration, settledWithin, sleep } from "../clock.ts";
@@ -35,7 +36,8 @@ export interface DrainOptions {
 export async function drain({ listener, connections, inFlight, clock, timeout }: DrainOptions): Promise<void> {
   const deadline = clock.now() + timeout;
   // Node takes connections for idle whose answer has ended, and is on its way.
-  const closed = settledWithin(connections.settled(), timeout, clock).then(() => stopAccepting(listener, connections));
+  const settled = stopAccepting(listener).then(() => connections.settled());
+  const closed = settledWithin(settled, timeout, clock).then(() => closeListener(listener));
   let isClosed = false;
   void closed.then(() => {
     isClosed = true;
@@ -63,23 +65,30 @@ const SHORT_TURN: Duration = 1;
 const SHORT_TURN_TIMEOUT: Duration = 500;
 
 /**
- * Closes the socket right after a short turn of the loop has accepted what waited there: what comes between accepting and
- * closing, the kernel resets. Resolves when the last connection is closed.
+ * Closes the socket that listens, and nothing else, right after a short turn of the loop has accepted what waited there:
+ * what comes between accepting and closing, the kernel resets.
  */
-function stopAccepting(listener: FastifyInstance, connections: DrainOptions["connections"]): Promise<unknown> {
-  const { promise: closed, resolve } = Promise.withResolvers<unknown>();
-  const close = (): void => {
-    const socketClosed = new Promise((settle) => listener.server.close(settle));
-    resolve(Promise.all([socketClosed, listener.close()]));
-  };
-  const latest = performance.now() + SHORT_TURN_TIMEOUT;
-  const endTurn = (startedAt: number): void => {
-    const now = performance.now();
-    if ((now - startedAt < SHORT_TURN && !connections.isSending) || now >= latest) close();
-    else setImmediate(endTurn, now);
-  };
-  setImmediate(() => setImmediate(endTurn, performance.now()));
-  return closed;
+function stopAccepting({ server }: FastifyInstance): Promise<void> {
+  return new Promise((resolve) => {
+    const latest = performance.now() + SHORT_TURN_TIMEOUT;
+    const endTurn = (startedAt: number): void => {
+      const now = performance.now();
+      if (now - startedAt >= SHORT_TURN && now < latest) {
+        setImmediate(endTurn, now);
+        return;
+      }
+      // A server of HTTP is one of sockets, and its own `close` ends idle connections as well.
+      SocketServer.prototype.close.call(server);
+      resolve();
+    };
+    setImmediate(() => setImmediate(endTurn, performance.now()));
+  });
+}
+
+/** Closes idle connections. Resolves when the last one is closed. */
+function closeListener(listener: FastifyInstance): Promise<unknown> {
+  const serverClosed = new Promise((settle) => listener.server.close(settle));
+  return Promise.all([serverClosed, listener.close()]);
 }
 
 /** Answers a request for which there is no time left; one whose answer has begun can only be cut off. */

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { expect, test } from "vitest";
 import { startGateway } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -38,4 +40,50 @@ test("a stop ends soon after shutdown.timeout, though a registry hangs that is a
   });
   // Grace, timeout, and a moment for each part that is left then.
   expect(clock.now() - begun).toBeLessThan(5_000);
+});
+
+const MIB = 2 ** 20;
+
+// New connections were accepted until shutdown.timeout was over.
+test("a client that reads slowly has a stop accept nobody else, and gets its answer whole", async () => {
+  const amulet = await registry();
+  const running = await startGateway({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    limits: { responseBody: "64MiB" },
+    shutdown: { grace: "0s", timeout: "1m" },
+  });
+  const body = "x".repeat(40 * MIB);
+  amulet.script(({ operation }) =>
+    operation === "pass_through"
+      ? { raw: `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}` }
+      : undefined,
+  );
+  const port = Number(new URL(running.url).port);
+  const slow = connect(port, "127.0.0.1");
+  let received = 0;
+  slow.on("data", (chunk: Buffer) => (received += chunk.length));
+  slow.write("GET /registry/drafts/v1/x HTTP/1.1\r\nHost: g\r\n\r\n");
+  await once(slow, "data");
+  slow.pause();
+  // Until the kernel takes no more of it.
+  for (let turn = 0; turn < 1_000; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  const ended = once(slow, "close");
+
+  const stopped = running.gateway.stop({ grace: true });
+  await expect
+    .poll(async () => {
+      const other = connect(port, "127.0.0.1");
+      const [error] = await once(other, "connect").then(
+        () => [undefined],
+        (reason: unknown) => [(reason as NodeJS.ErrnoException).code],
+      );
+      other.destroy();
+      return error;
+    })
+    .toBe("ECONNREFUSED");
+  expect(slow.destroyed).toBe(false);
+  slow.resume();
+  await ended;
+  expect(received).toBeGreaterThan(body.length);
+  await stopped;
 });
