@@ -6,6 +6,12 @@ import { faultOfFile } from "./text-file.ts";
 /** Between two looks at all files. */
 const LOOK_EVERY: Duration = 500;
 
+/**
+ * Files that are asked for at once. Where a file system hangs, each takes one of the four threads that Node looks names up
+ * with, too, and others have to remain.
+ */
+const MOST_ASKED = 2;
+
 /** Files that may be half of what is being written, or of two that belong together, have to stay the same for this long. */
 export const DOUBT: Duration = 2_000;
 
@@ -45,6 +51,9 @@ export class FileWatcher {
   /** Files without a name that were reported. */
   private readonly lost = new Set<string>();
   private cancelTimer: CancelTimer | undefined;
+  private asked = 0;
+  /** Those who wait for their turn to ask. */
+  private readonly waiting: (() => void)[] = [];
 
   /**
    * @param onLost called once for a file whose inode has no name any more: it was mounted singly, and another took its name
@@ -82,7 +91,7 @@ export class FileWatcher {
 
   private schedule(): CancelTimer {
     return this.clock.after(LOOK_EVERY, () => {
-      // One file system that hangs holds up its own files alone.
+      // One file whose file system hangs holds up no other; several do, until it answers.
       this.cancelTimer = this.schedule();
       void this.look();
     });
@@ -118,13 +127,23 @@ export class FileWatcher {
   }
 
   private async see(file: string): Promise<string> {
-    const stats = await stat(file).catch(() => undefined);
+    const stats = await this.ask(file);
     if (stats?.nlink !== 0) this.lost.delete(file);
     else if (!this.lost.has(file)) {
       this.lost.add(file);
       this.onLost(file);
     }
     return describe(stats);
+  }
+
+  private async ask(file: string): Promise<Stats | undefined> {
+    if (this.asked < MOST_ASKED) this.asked += 1;
+    else await new Promise<void>((resolve) => this.waiting.push(resolve));
+    const stats = await stat(file).catch(() => undefined);
+    const next = this.waiting.shift();
+    if (next === undefined) this.asked -= 1;
+    else next();
+    return stats;
   }
 }
 

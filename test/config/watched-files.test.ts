@@ -1,3 +1,5 @@
+import promises from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { closeSync, openSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -178,4 +180,40 @@ test("a watch that takes the place of another begins with its value, and one tha
   writeFileSync(scene.file, "3\n");
   await scene.pass(1);
   expect([first.watched.current, second.watched.current]).toEqual([1, 3]);
+});
+
+/** Has no `stat` of a file end while the test runs, until it is let go; how many wait. */
+function hangStats() {
+  const { stat } = promises;
+  const waiting: (() => void)[] = [];
+  const restore = (): void => {
+    promises.stat = stat;
+    syncBuiltinESMExports();
+  };
+  promises.stat = ((file: string) =>
+    new Promise<void>((resolve) => waiting.push(resolve)).then(() => stat(file))) as typeof stat;
+  syncBuiltinESMExports();
+  onTestFinished(restore);
+  const letGo = (): void => {
+    restore();
+    for (const resolve of waiting.splice(0)) resolve();
+  };
+  return { waiting, letGo };
+}
+
+// Each took one of Node's four threads: names were not looked up any more, and nothing was read.
+test("of files on a file system that hangs two are asked for, and all when it answers", async () => {
+  const { file, offers, watch, files, clock, pass } = open();
+  const names = Array.from({ length: 6 }, (_none, i) => `${file}-${i}`);
+  for (const name of names) {
+    writeFileSync(name, "1");
+    watch([name]);
+  }
+  const { waiting, letGo } = hangStats();
+  clock.advance(5_000);
+  expect(waiting).toHaveLength(2);
+  letGo();
+  await files.look();
+  await pass(1);
+  expect(offers).toHaveLength(6);
 });
