@@ -52,6 +52,7 @@ beforeAll(async () => {
         urls: [bonds],
         rateLimit: { requests: 400, per: "10s", maxWait: "0s" },
         auth: { bearerTokenFile },
+        cache: { staleWhileRevalidate: "0s" },
       },
       { name: "liar", admin: `truth::1220${"d4".repeat(32)}`, urls: [liar] },
     ],
@@ -92,7 +93,8 @@ async function runTraffic(): Promise<void> {
       await sendStrays(url);
       await fetch(`${url}/catalog/v1/instruments`);
       await breakAndAsk(registries[turn % 2 === 0 ? 2 : 1]!, url, turn % 2 === 0 ? "bonds" : "amulet");
-      await purge(operations);
+      await standIn(url, operations);
+      await purge(operations, { upstream: "amulet" });
     }
     await sendAsClients(selective.url);
     await sleep(200);
@@ -106,9 +108,18 @@ async function sendAsClients(url: string): Promise<void> {
   expect((await fetch(path, { headers: { "x-api-key": "rgk_mistyped" } })).status).toBe(401);
 }
 
-async function purge(operations: string): Promise<void> {
+/** What is stored of bonds answers in the place of a registry that fails. */
+async function standIn(url: string, operations: string): Promise<void> {
+  const bonds = registries[2]!;
+  await bonds.faults.set({ kind: "status", status: 503 });
+  await purge(operations, { upstream: "bonds", soft: true });
+  await fetch(`${url}/api/token-standard/v0/registrars/bonds/registry/metadata/v1/info`);
+  await bonds.faults.clear();
+}
+
+async function purge(operations: string, what: { upstream: string; soft?: boolean }): Promise<void> {
   const headers = { "content-type": "application/json" };
-  const response = await fetch(`${operations}/purge`, { method: "POST", headers, body: '{"upstream":"amulet"}' });
+  const response = await fetch(`${operations}/purge`, { method: "POST", headers, body: JSON.stringify(what) });
   expect(response.status).toBe(200);
 }
 
