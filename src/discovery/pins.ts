@@ -52,6 +52,8 @@ export class Pins {
   private isBroken = false;
   /** The file was there when it was last read or written. */
   private isThere = false;
+  /** Of an earlier file, until this one can be read. */
+  private lent: Pin[] = [];
   /** {@link LOST}, from when that was seen until the file is found there again. */
   private lost: string | undefined;
   /** There was no file at the start, and what replicas share was not read yet. */
@@ -69,9 +71,10 @@ export class Pins {
   async open(): Promise<void> {
     const { clock, shared, known, file } = this.options;
     if (this.readFile() !== undefined) this.note(undefined);
-    // Another file that is there says itself what was found first, also one that has to be mended before.
-    const isSilent = known?.file === file || !this.isThere;
-    if (isSilent) for (const pin of known?.pins ?? []) this.take(pin);
+    // Another file that is there says itself what was found first; until it can be read, what was pinned stays in use.
+    const isSame = known?.file === file;
+    if (isSame || !this.isThere || this.isBroken) for (const pin of known?.pins ?? []) this.take(pin);
+    if (!isSame && this.isBroken) this.lent = [...(known?.pins ?? [])];
     const isAnew = !this.isThere;
     if (shared !== undefined) {
       this.isUnread = isAnew;
@@ -162,6 +165,7 @@ export class Pins {
     try {
       const found = this.file.read();
       const pins = found ?? [];
+      for (const pin of this.lent.splice(0)) if (this.pins.get(pin.admin) === pin) this.pins.delete(pin.admin);
       for (const pin of pins) this.take(pin);
       // A broken one is taken away by an operator.
       if (found === undefined && this.isThere && !this.isBroken && this.pins.size > 0) this.lost = LOST;
