@@ -3,6 +3,7 @@ import { performance } from "node:perf_hooks";
 import type { FastifyInstance } from "fastify";
 import { type Clock, type Duration, settledWithin, sleep } from "../clock.ts";
 import type { ClientConnections } from "../connections/connections.ts";
+import { hasUnreadBody } from "../connections/framing.ts";
 import { GatewayError } from "../errors.ts";
 import type { RequestContext } from "../requests/context.ts";
 import type { InFlight } from "../requests/in-flight.ts";
@@ -104,5 +105,7 @@ function refuseLate(context: RequestContext): void {
     "the gateway is being stopped and could not wait any longer; try again",
     { retryAfter: 1 },
   );
+  // What comes of the body would still be carried out.
+  if (hasUnreadBody(request)) request.socket.pause();
   sendAnswer(request, response, errorAnswer(context.error, context.id), commonFieldsOf(context, true));
 }

@@ -87,3 +87,44 @@ test("a client that reads slowly has a stop accept nobody else, and gets its ans
   expect(received).toBeGreaterThan(body.length);
   await stopped;
 });
+
+// It was carried out all the same, and its client sent it again as it was told.
+test("a request that is refused for want of time reaches no registry, though the rest of it comes", async () => {
+  const clock = new ManualClock();
+  const amulet = await registry();
+  const running = await startGateway(
+    {
+      upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+      shutdown: { grace: "0s", timeout: "1s" },
+    },
+    { clock },
+  );
+  await (await fetch(`${running.url}/registry/metadata/v1/info`)).arrayBuffer();
+  const client = connect(Number(new URL(running.url).port), "127.0.0.1");
+  let received = "";
+  client.setEncoding("utf8").on("data", (text: string) => (received += text));
+  // Its own end may come as a reset.
+  client.on("error", () => undefined);
+  const ended = once(client, "close");
+  client.write(
+    "POST /registry/transfer-instruction/v1/00aa/choice-contexts/accept HTTP/1.1\r\nHost: g\r\n" +
+      "Content-Type: application/json\r\nContent-Length: 11\r\n\r\n{",
+  );
+  await until(async () => /requests_in_flight 1\b/.test(await (await fetch(`${running.operations}/metrics`)).text()));
+  const stopped = running.gateway.stop({ grace: true });
+  await until(() => {
+    clock.advance(100);
+    return received !== "";
+  });
+  client.write('"meta":{}}');
+  let isStopped = false;
+  void stopped.then(() => (isStopped = true));
+  await until(() => {
+    clock.advance(100);
+    return isStopped;
+  });
+  await ended;
+  expect(received).toMatch(/^HTTP\/1\.1 503 /);
+  expect(received).toContain('"code":"stopping"');
+  expect(amulet.calls.count("transfer_accept")).toBe(0);
+});
