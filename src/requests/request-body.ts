@@ -18,7 +18,8 @@ const MIN_BODIES = 4;
 interface Receipt {
   readonly context: RequestContext;
   bytes: number;
-  isAnswered: boolean;
+  /** It takes no memory any more. */
+  isOver: boolean;
 }
 
 /** Called with a body, or why there is none. */
@@ -57,7 +58,9 @@ export class Uploads {
     const end = (error: Error | null) => {
       if (isOver) return;
       isOver = true;
-      done(error, error === null ? collected.take() : undefined);
+      const content = collected.take();
+      if (error !== null && receipt !== undefined) this.release(receipt);
+      done(error, error === null ? content : undefined);
     };
     // It stays to the end: Node keeps each chunk that nobody listens for, which costs more than to bring it.
     const take = (chunk: Buffer) => {
@@ -87,6 +90,7 @@ export class Uploads {
     const upload = new Upload(body, { most, onHeld, ...collectOptionsOf(context.request) });
     body.once("end", () => this.incomplete.delete(receipt));
     upload.once("error", (error) => {
+      this.release(receipt);
       if (error instanceof GatewayError && error.code === "malformed_body") context.request.socket.pause();
     });
     return upload;
@@ -94,19 +98,25 @@ export class Uploads {
 
   /** `onAnswered` is called when there is no answer to come any more. */
   private begin(context: RequestContext, onAnswered: () => void = () => undefined): Receipt {
-    const receipt: Receipt = { context, bytes: 0, isAnswered: false };
+    const receipt: Receipt = { context, bytes: 0, isOver: false };
     this.incomplete.add(receipt);
     context.response.once("close", () => {
-      this.incomplete.delete(receipt);
-      this.bytes -= receipt.bytes;
-      receipt.isAnswered = true;
+      this.release(receipt);
       onAnswered();
     });
     return receipt;
   }
 
+  /** It takes no memory any more, whatever still comes. */
+  private release(receipt: Receipt): void {
+    this.incomplete.delete(receipt);
+    this.bytes -= receipt.bytes;
+    receipt.bytes = 0;
+    receipt.isOver = true;
+  }
+
   private count(receipt: Receipt, bytes: number, limit: number): void {
-    if (receipt.isAnswered) return;
+    if (receipt.isOver) return;
     receipt.bytes += bytes;
     this.bytes += bytes;
     if (bytes < 0 || this.bytes <= Math.max(MAX_BYTES, MIN_BODIES * limit)) return;
