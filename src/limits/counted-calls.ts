@@ -17,9 +17,8 @@ export class CountedCalls {
   readonly freeAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   readonly askAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   isPumping = false;
-  /** When waiting calls are asked for next. */
-  pumpAt: Instant = Infinity;
-  cancelPump: CancelTimer = () => undefined;
+  /** When waiting calls are asked for next; undefined: not by a timer. */
+  next: { readonly at: Instant; readonly cancel: CancelTimer } | undefined;
   /** So many calls are asked for at once for those that wait: one more than were granted lately, so that few are refused. */
   atOnce = 1;
   /** Lets waiting calls go, by the limit of who waited last: a reload may have brought another. */

@@ -232,16 +232,15 @@ export class RateLimit {
     const { clock } = this.parts;
     const at = Math.max(counted.asksAt(head), clock.now() + 1);
     // One that waits already may be less urgent, and have to wait for longer.
-    if (at >= counted.pumpAt) return;
-    counted.cancelPump();
-    counted.pumpAt = at;
-    counted.cancelPump = clock.after(at - clock.now(), () => void counted.pump());
+    if (counted.next !== undefined && at >= counted.next.at) return;
+    counted.next?.cancel();
+    counted.next = { at, cancel: clock.after(at - clock.now(), () => void counted.pump()) };
   }
 
   /** Lets waiting calls go as long as there is something to take. */
   private async pump(counted: CountedCalls, operation: Operation): Promise<void> {
     counted.isPumping = true;
-    counted.pumpAt = Infinity;
+    counted.next = undefined;
     let granted = 0;
     let isRefused = false;
     while (!isRefused && counted.queue.head !== undefined) {
