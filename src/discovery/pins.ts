@@ -49,9 +49,8 @@ export class Pins {
   /** What Redis has of each, as it was read last. */
   private readonly sharedVersions = new Map<string, number>();
   private fault: string | undefined;
-  private isBroken = false;
-  /** The file was there when it was last read or written. */
-  private isThere = false;
+  /** How the file was when it was last read or written. */
+  private found: "absent" | "read" | "broken" = "absent";
   /** Of an earlier file, until this one can be read. */
   private lent: Pin[] = [];
   /** {@link LOST}, from when that was seen until the file is found there again. */
@@ -73,9 +72,9 @@ export class Pins {
     if (this.readFile() !== undefined) this.note(undefined);
     // Another file that is there says itself what was found first; until it can be read, what was pinned stays in use.
     const isSame = known?.file === file;
-    if (isSame || !this.isThere || this.isBroken) for (const pin of known?.pins ?? []) this.take(pin);
-    if (!isSame && this.isBroken) this.lent = [...(known?.pins ?? [])];
-    const isAnew = !this.isThere;
+    if (isSame || this.found !== "read") for (const pin of known?.pins ?? []) this.take(pin);
+    if (!isSame && this.found === "broken") this.lent = [...(known?.pins ?? [])];
+    const isAnew = this.found === "absent";
     if (shared !== undefined) {
       this.isUnread = isAnew;
       shared.follow((rows) => this.merge(rows));
@@ -100,7 +99,7 @@ export class Pins {
    * what seems to be new may have been pinned before.
    */
   get isWhole(): boolean {
-    return !this.isBroken && !this.isUnread;
+    return this.found !== "broken" && !this.isUnread;
   }
 
   get(admin: string): Pin | undefined {
@@ -168,13 +167,11 @@ export class Pins {
       for (const pin of this.lent.splice(0)) if (this.pins.get(pin.admin) === pin) this.pins.delete(pin.admin);
       for (const pin of pins) this.take(pin);
       // A broken one is taken away by an operator.
-      if (found === undefined && this.isThere && !this.isBroken && this.pins.size > 0) this.lost = LOST;
-      this.isThere = found !== undefined;
-      this.isBroken = false;
+      if (found === undefined && this.found === "read" && this.pins.size > 0) this.lost = LOST;
+      this.found = found === undefined ? "absent" : "read";
       return new Map(pins.map(({ admin, version }) => [admin, version]));
     } catch (error) {
-      this.isThere = true;
-      this.isBroken = true;
+      this.found = "broken";
       this.note((error as Error).message);
       return undefined;
     }
@@ -195,7 +192,7 @@ export class Pins {
       if (this.readFile() === undefined) return;
       try {
         await this.file.write(this.with(more));
-        this.isThere = true;
+        this.found = "read";
         this.note(this.lost);
       } catch (error) {
         this.note((error as Error).message);
