@@ -47,6 +47,25 @@ export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Cl
     registries(counts) {
       for (const state of REGISTRY_STATES) metrics.discoveryRegistries.set({ state }, counts[state]);
     },
+    ...registryReports(log, recurrence),
+    pinFile(fault) {
+      metrics.discoveryPinFileUnusable.set(fault === undefined ? 0 : 1);
+      if (fault === undefined) log.info({}, "pin file can be used again");
+      else log.error({ reason: withoutSecrets(`the file ${fault}`) }, "pin file cannot be used");
+    },
+    pinsBegunAnew: (fromRedis) => log.warn({ fromRedis }, "pin file is not there"),
+    failed: (why) => log.error({ reason: withoutSecrets(why) }, "found registries cannot be used"),
+  };
+}
+
+type RegistryReports = Pick<
+  DiscoveryObserver,
+  "pinned" | "mended" | "waiting" | "stranger" | "unproved" | "unasked" | "tooMany"
+>;
+
+/** What is logged of the registries that are listed, each thing once in a while. */
+function registryReports(log: Logger, recurrence: Recurrence): RegistryReports {
+  return {
     pinned({ name, admin, ...listed }, digest) {
       if (!recurrence.isDue(`pinned ${admin} ${digest}`)) return;
       log.info({ upstream: name, admin: hashId(admin), ...listed }, "registry pinned");
@@ -72,12 +91,5 @@ export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Cl
     tooMany(max, listed) {
       if (recurrence.isDue("surplus")) log.warn({ max, listed }, "more registries are listed than discovery.max");
     },
-    pinFile(fault) {
-      metrics.discoveryPinFileUnusable.set(fault === undefined ? 0 : 1);
-      if (fault === undefined) log.info({}, "pin file can be used again");
-      else log.error({ reason: withoutSecrets(`the file ${fault}`) }, "pin file cannot be used");
-    },
-    pinsBegunAnew: (fromRedis) => log.warn({ fromRedis }, "pin file is not there"),
-    failed: (why) => log.error({ reason: withoutSecrets(why) }, "found registries cannot be used"),
   };
 }
