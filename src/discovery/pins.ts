@@ -11,6 +11,8 @@ import { PinFile } from "./pin-file.ts";
 export interface KnownPins {
   readonly file: string;
   readonly pins: readonly Pin[];
+  /** Those of them that are of an earlier file, as this one could not be read yet. */
+  readonly lent: readonly Pin[];
 }
 
 export interface PinsOptions {
@@ -52,7 +54,7 @@ export class Pins {
   /** How the file was when it was last read or written. */
   private found: "absent" | "read" | "broken" = "absent";
   /** Of an earlier file, until this one can be read. */
-  private lent: Pin[] = [];
+  private lent: readonly Pin[] = [];
   /** {@link LOST}, from when that was seen until the file is found there again. */
   private lost: string | undefined;
   /** There was no file at the start, and what replicas share was not read yet. */
@@ -71,16 +73,17 @@ export class Pins {
     const { clock, shared, known, file } = this.options;
     if (this.readFile() !== undefined) this.note(undefined);
     // Another file that is there says itself what was found first; until it can be read, what was pinned stays in use.
-    const isSame = known?.file === file;
-    if (isSame || this.found !== "read") for (const pin of known?.pins ?? []) this.take(pin);
-    if (!isSame && this.found === "broken") this.lent = [...(known?.pins ?? [])];
+    const pinned = known?.pins ?? [];
+    const lent = known?.file === file ? known.lent : pinned;
+    for (const pin of pinned) if (this.found !== "read" || !lent.includes(pin)) this.take(pin);
+    if (this.found === "broken") this.lent = lent;
     const isAnew = this.found === "absent";
     if (shared !== undefined) {
       this.isUnread = isAnew;
       shared.follow((rows) => this.merge(rows));
       await settledWithin(this.lookUntil(shared, clock.now() + FIRST_LOOK), FIRST_LOOK, clock);
     }
-    if (isAnew && (known?.pins ?? []).length === 0) this.options.onBegunAnew(this.pins.size);
+    if (isAnew && pinned.length === 0) this.options.onBegunAnew(this.pins.size);
     if (this.isClosed) return;
     const take = async (): Promise<boolean> => {
       await this.recheck();
@@ -109,6 +112,11 @@ export class Pins {
   /** The oldest first: the same order on all replicas. */
   all(): Pin[] {
     return [...this.pins.values()].toSorted(byAge);
+  }
+
+  /** What a search that takes the place of this one begins with. */
+  get known(): KnownPins {
+    return { file: this.options.file, pins: this.all(), lent: this.lent };
   }
 
   /** All are in Redis, as it was read last. */
@@ -164,7 +172,9 @@ export class Pins {
     try {
       const found = this.file.read();
       const pins = found ?? [];
-      for (const pin of this.lent.splice(0)) if (this.pins.get(pin.admin) === pin) this.pins.delete(pin.admin);
+      // Where there is none, they are written into it.
+      if (found !== undefined) this.giveBack(this.lent);
+      this.lent = [];
       for (const pin of pins) this.take(pin);
       // A broken one is taken away by an operator.
       if (found === undefined && this.found === "read" && this.pins.size > 0) this.lost = LOST;
@@ -174,6 +184,13 @@ export class Pins {
       this.found = "broken";
       this.note((error as Error).message);
       return undefined;
+    }
+  }
+
+  /** Uses no longer what is of an earlier file, unless replicas share it. */
+  private giveBack(lent: readonly Pin[]): void {
+    for (const pin of lent) {
+      if (this.pins.get(pin.admin) === pin && !this.isShared(pin)) this.pins.delete(pin.admin);
     }
   }
 

@@ -114,7 +114,7 @@ export class Search {
   }
 
   get pinned(): KnownPins {
-    return { file: this.config.pinFile, pins: this.pins.all() };
+    return this.pins.known;
   }
 
   report(): DiscoveryReport {
