@@ -200,6 +200,7 @@ export class Fetcher {
     const skipped = stored === undefined ? (reason ?? "too-large") : undefined;
     if (stored !== undefined) resource.stored?.(stored.entry, fetched);
     if (skipped !== undefined) this.observer.skipped(resource.key, skipped);
+    if (stale !== undefined && isOvertaken(stale.entry, fetched, skipped)) this.tiers.forget(resource.key);
     const cached = stored ?? new CachedEntry(judged.entry);
     return {
       cached,
@@ -260,6 +261,15 @@ export function isFor({ policy }: Resource, headers: IncomingHttpHeaders, { cach
 /** Whether there is no such thing any more. */
 export function isGone(status: number): boolean {
   return status === 404 || status === 410;
+}
+
+/** Reasons that are the upstream's own, of an answer that is newer than what is stored. */
+const OVERTAKES: ReadonlySet<SkipReason> = new Set(["no-store", "private", "vary", "ttl", "useless", "too-large"]);
+
+/** Whether a stale entry would be served in the place of what the upstream said since, which may not be stored. */
+function isOvertaken({ freshUntil }: Entry, fetched: Fetched, skipped: SkipReason | undefined): boolean {
+  if (skipped === undefined || !OVERTAKES.has(skipped) || isFailure(fetched.status)) return false;
+  return fetched.receivedAt >= freshUntil;
 }
 
 /**

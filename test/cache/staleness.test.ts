@@ -30,6 +30,16 @@ describe("stale-while-revalidate", () => {
     expect(fixture.observer.events).toContain("refreshed stored");
   });
 
+  test("is over once the upstream says something that may not be stored", async () => {
+    const script = once([], () => ({ fields: ["cache-control", "no-store"] }));
+    const fixture = new CacheFixture({ policy: POLICY, script });
+    await fixture.get();
+    await fixture.advance(15 * SECOND);
+    expect((await fixture.get()).outcome).toBe("stale");
+    await fixture.settle();
+    expect(await fixture.get()).toMatchObject({ outcome: "miss", body: Buffer.from("body 3") });
+  });
+
   test("is over after its window: then somebody has to wait", async () => {
     const fixture = new CacheFixture({ policy: POLICY });
     await fixture.get();
@@ -219,6 +229,33 @@ describe("stale-if-error", () => {
     expect((await fixture.get()).status).toBe(404);
     await fixture.advance(3 * SECOND);
     await expect(fixture.get()).rejects.toMatchObject({ status: 502 });
+  });
+
+  const FADING = ["cache-control", "max-age=10", "etag", '"one"'];
+
+  test.for<[string, Scripted]>([
+    ["no-store", { fields: ["cache-control", "no-store"] }],
+    ["private", { fields: ["cache-control", "private, max-age=60"] }],
+    ["Vary: *", { fields: ["vary", "*"] }],
+    ["no-cache, without a validator", { fields: ["cache-control", "no-cache"] }],
+    ["must-revalidate, stale on arrival", { fields: ["cache-control", "max-age=0, must-revalidate"] }],
+    ["no-store on a 304", { status: 304, fields: ["cache-control", "no-store"] }],
+    ["no-store on a 404", { status: 404, fields: ["cache-control", "no-store"] }],
+  ])("what the upstream overtook by an answer with %s does not come back", async ([, later]) => {
+    const script = once(FADING, (_r, n) => (n === 2 ? later : { fails: 502 }));
+    const fixture = new CacheFixture({ policy: POLICY, script });
+    await fixture.get();
+    await fixture.advance(15 * SECOND);
+    expect((await fixture.get()).outcome).not.toBe("stale");
+    await expect(fixture.get()).rejects.toMatchObject({ status: 502 });
+  });
+
+  test("what is fresh stays where a client has it renewed by an answer that may not be stored", async () => {
+    const script = once(FADING, () => ({ fields: ["cache-control", "no-store"] }));
+    const fixture = new CacheFixture({ policy: { ...POLICY, honorClient: true, clientFloor: 0 }, script });
+    await fixture.get();
+    await fixture.get({ headers: { "cache-control": "no-cache" } });
+    expect(await fixture.get()).toMatchObject({ outcome: "hit" });
   });
 
   test("a recovered upstream is noticed by the next request after a quick failure", async () => {
