@@ -1,7 +1,8 @@
 import { CLIENT_ERRORS, OPERATOR_ERRORS } from "../src/errors.ts";
-import { LOG_EVENTS } from "../src/observe/log-events.ts";
+import { LOG_EVENTS, type LogEvent } from "../src/observe/log-events.ts";
 import type { Definition } from "../src/observe/metrics/definition.ts";
 import { METRIC_GROUPS } from "../src/observe/metrics/table.ts";
+import { LOG_EVENT_TEXTS, type LogEventTexts } from "./log-event-texts.ts";
 
 function labelsOf({ labels }: Definition): string {
   return Object.entries(labels)
@@ -35,7 +36,8 @@ export function renderMetricsTable(): string {
 
 /** All log events as a Markdown table. */
 export function renderLogEvents(): string {
-  const rows = Object.entries(LOG_EVENTS).map(([message, { levels, says, fields }]) => {
+  const rows = Object.entries<LogEventTexts>(LOG_EVENT_TEXTS).map(([message, { says, fields }]) => {
+    const { levels } = LOG_EVENTS[message as LogEvent];
     const names = Object.entries(fields).map(([name, meaning]) => `\`${name}\` ${meaning}`);
     return `| \`${message}\` | ${levels.join(", ")} | ${says} | ${names.join("; ")} |`;
   });
