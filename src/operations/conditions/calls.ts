@@ -2,31 +2,22 @@ import type { CallKind } from "../../observe/metrics/labels.ts";
 import type { UpstreamStatus } from "../../upstream/status.ts";
 import { sayCount, sayDuration } from "../../words/quantity.ts";
 import { BOUNDS } from "./bounds.ts";
-import type { Facts, Seen } from "./condition.ts";
+import type { Facts } from "./condition.ts";
 
 /** Calls of one kind to a registry in the last minutes. */
-interface CallCounts {
-  readonly upstream: string;
-  readonly failed: number;
-  readonly all: number;
-}
-
-export function failedCalls({ upstreams, recent }: Facts, kind: CallKind): readonly CallCounts[] {
-  return upstreams.map(({ name }) => ({
-    upstream: name,
-    failed: recent.risen(`calls ${kind} failed ${name}`),
-    all: recent.risen(`calls ${kind} ${name}`),
-  }));
+export function callsOf(name: string, recent: Facts["recent"], kind: CallKind) {
+  return { kind, failed: recent.risen(`calls ${kind} failed ${name}`), all: recent.risen(`calls ${kind} ${name}`) };
 }
 
 /** As the alerts have it: most of the calls fail, of however few. */
-export function nearlyAllFailed(facts: Facts, kind: CallKind, what: string): readonly Seen[] {
-  return failedCalls(facts, kind)
-    .filter(({ failed, all }) => failed >= BOUNDS.callsFail.least && failed / all > BOUNDS.callsFail.share)
-    .map(({ upstream, failed, all }) => ({
-      upstream,
-      text: `${upstream}: ${failed} of ${all} ${what} failed in the last ${sayDuration(facts.recent.period)}`,
-    }));
+export function nearlyAllFailed(
+  { name }: UpstreamStatus,
+  { recent }: Facts,
+  { kind, what }: { readonly kind: CallKind; readonly what: string },
+): string | undefined {
+  const { failed, all } = callsOf(name, recent, kind);
+  if (failed < BOUNDS.callsFail.least || failed / all <= BOUNDS.callsFail.share) return undefined;
+  return `${name}: ${failed} of ${all} ${what} failed in the last ${sayDuration(recent.period)}`;
 }
 
 /**

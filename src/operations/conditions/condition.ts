@@ -1,6 +1,7 @@
 import type { ProcessStatus } from "../status.ts";
 import type { ReloadReport } from "../config-report.ts";
 import type { DiscoveryReport } from "../../discovery/report.ts";
+import type { UpstreamStatus } from "../../upstream/status.ts";
 import type { RecentCounts } from "./recent-counts.ts";
 
 /** `page`: an operator has to look now · `warning`: within a day · `info`: worth knowing. */
@@ -54,6 +55,26 @@ export interface Remark {
   readonly severity: Exclude<Severity, "page">;
   readonly subject: Condition["subject"];
   readonly find: (facts: Facts) => readonly Seen[];
+}
+
+/** What a look found: the rest of a line, without a full stop, or several. */
+type Said = string | readonly string[] | undefined;
+
+function textsOf(said: Said): readonly string[] {
+  return said === undefined ? [] : [said].flat();
+}
+
+/** Looks at the gateway as a whole. */
+export function ofAll(say: (facts: Facts) => Said): (facts: Facts) => readonly Seen[] {
+  return (facts) => textsOf(say(facts)).map((text) => ({ text }));
+}
+
+/** Looks at each registry by itself. */
+export function ofEach(say: (upstream: UpstreamStatus, facts: Facts) => Said): (facts: Facts) => readonly Seen[] {
+  return (facts) =>
+    facts.upstreams.flatMap((upstream) =>
+      textsOf(say(upstream, facts)).map((text) => ({ upstream: upstream.name, text })),
+    );
 }
 
 /** Why, where it is known. */

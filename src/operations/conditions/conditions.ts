@@ -1,6 +1,6 @@
 import { sayCount } from "../../words/quantity.ts";
 import { CERTIFICATE_CONDITIONS } from "./certificates.ts";
-import { because, type Condition, type Remark } from "./condition.ts";
+import { because, type Condition, ofAll, ofEach, type Remark } from "./condition.ts";
 import { DISCOVERY_CONDITIONS } from "./discovered.ts";
 import { REGISTRY_CONDITIONS } from "./registries.ts";
 import { REPLICA_CONDITIONS } from "./replicas.ts";
@@ -31,57 +31,54 @@ export const REMARKS: readonly Remark[] = [
     severity: "warning",
     subject: "registry",
     // The last node is never ejected, and a breaker opens after ten failures: at night that takes long.
-    find: ({ upstreams }) =>
-      upstreams
-        .filter(({ state, nodes }) => state === "up" && nodes.every(({ lastError }) => lastError !== undefined))
-        .map(({ name, lastError, nodes }) => ({
-          upstream: name,
-          text: `every node of ${name} failed when it was asked last${because(lastError ?? nodes[0]?.lastError)}`,
-        })),
+    find: ofEach(({ name, state, nodes, lastError }) =>
+      state === "up" && nodes.every((node) => node.lastError !== undefined)
+        ? `every node of ${name} failed when it was asked last${because(lastError ?? nodes[0]?.lastError)}`
+        : undefined,
+    ),
   },
   {
     id: "cache-only",
     severity: "warning",
     subject: "registry",
-    find: ({ upstreams }) =>
-      upstreams
-        .filter(({ mode }) => mode === "cache-only")
-        .map(({ name }) => ({ upstream: name, text: `${name} is in cache-only mode: nothing is asked of it` })),
+    find: ofEach(({ name, mode }) =>
+      mode === "cache-only" ? `${name} is in cache-only mode: nothing is asked of it` : undefined,
+    ),
   },
   {
     id: "all-cordoned",
     severity: "warning",
     subject: "registry",
-    find: ({ upstreams }) =>
-      upstreams
-        .filter(
-          ({ state, nodes }) => state !== "disabled" && nodes.length > 0 && nodes.every(({ cordoned }) => cordoned),
-        )
-        .map(({ name }) => ({ upstream: name, text: `every node of ${name} is cordoned: nothing is asked of it` })),
+    find: ofEach(({ name, state, nodes }) =>
+      state !== "disabled" && nodes.length > 0 && nodes.every(({ cordoned }) => cordoned)
+        ? `every node of ${name} is cordoned: nothing is asked of it`
+        : undefined,
+    ),
   },
   {
     id: "purges-pending",
     severity: "warning",
     subject: "replica",
-    find: ({ redis }) =>
+    find: ofAll(({ redis }) =>
       redis.configured && redis.state === "up" && redis.pendingPurges > 0
-        ? [{ text: `${sayCount(redis.pendingPurges, "purge is", "purges are")} not in Redis yet` }]
-        : [],
+        ? `${sayCount(redis.pendingPurges, "purge is", "purges are")} not in Redis yet`
+        : undefined,
+    ),
   },
   {
     id: "no-memory-cache",
     severity: "warning",
     subject: "gateway",
-    find: ({ cache }) =>
-      cache.memory.maxBytes === 0 ? [{ text: "the memory cache has no room: cache.memory.maxBytes is 0" }] : [],
+    find: ofAll(({ cache }) =>
+      cache.memory.maxBytes === 0 ? "the memory cache has no room: cache.memory.maxBytes is 0" : undefined,
+    ),
   },
   {
     id: "disabled",
     severity: "info",
     subject: "registry",
-    find: ({ upstreams }) =>
-      upstreams
-        .filter(({ state, isContested, lastError }) => state === "disabled" && !isContested && lastError === undefined)
-        .map(({ name }) => ({ upstream: name, text: `${name} is disabled` })),
+    find: ofEach(({ name, state, isContested, lastError }) =>
+      state === "disabled" && !isContested && lastError === undefined ? `${name} is disabled` : undefined,
+    ),
   },
 ];

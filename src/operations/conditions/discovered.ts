@@ -1,5 +1,5 @@
 import { sayCount } from "../../words/quantity.ts";
-import { because, type Condition } from "./condition.ts";
+import { because, type Condition, ofAll } from "./condition.ts";
 
 /** What is wrong with registries that are found, and where they are listed. */
 export const DISCOVERY_CONDITIONS = [
@@ -9,12 +9,11 @@ export const DISCOVERY_CONDITIONS = [
     subject: "gateway",
     isCause: true,
     for: "10m",
-    find: ({ discovery }) => {
+    find: ofAll(({ discovery }) => {
       const waiting = discovery.registries.filter(({ state }) => state === "waiting").length;
-      return waiting === 0
-        ? []
-        : [{ text: `${sayCount(waiting, "found registry waits", "found registries wait")} for approval` }];
-    },
+      if (waiting === 0) return undefined;
+      return `${sayCount(waiting, "found registry waits", "found registries wait")} for approval`;
+    }),
   },
   {
     alert: "RegistryGatewayDiscoverySourceFails",
@@ -22,10 +21,11 @@ export const DISCOVERY_CONDITIONS = [
     subject: "gateway",
     isCause: true,
     for: "5m",
-    find: ({ discovery }) =>
-      discovery.sources.flatMap(({ name, lastError }) =>
-        lastError === null ? [] : [{ text: `the source ${name} cannot be read${because(lastError)}` }],
-      ),
+    find: ofAll(({ discovery }) =>
+      discovery.sources
+        .filter(({ lastError }) => lastError !== null)
+        .map(({ name, lastError }) => `the source ${name} cannot be read${because(lastError)}`),
+    ),
   },
   {
     alert: "RegistryGatewayRegistriesGoneFromList",
@@ -33,12 +33,11 @@ export const DISCOVERY_CONDITIONS = [
     subject: "gateway",
     isCause: true,
     for: "1h",
-    find: ({ discovery }) => {
+    find: ofAll(({ discovery }) => {
       const gone = discovery.registries.filter(({ state }) => state === "gone").length;
-      return gone === 0
-        ? []
-        : [{ text: `${sayCount(gone, "registry is", "registries are")} used and no source lists them` }];
-    },
+      if (gone === 0) return undefined;
+      return `${sayCount(gone, "registry is", "registries are")} used and no source lists them`;
+    }),
   },
   {
     alert: "RegistryGatewayPinFileUnusable",
@@ -46,7 +45,8 @@ export const DISCOVERY_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "5m",
-    find: ({ discovery: { pinFileError } }) =>
-      pinFileError === null ? [] : [{ text: `discovery.pinFile cannot be used${because(pinFileError)}` }],
+    find: ofAll(({ discovery: { pinFileError } }) =>
+      pinFileError === null ? undefined : `discovery.pinFile cannot be used${because(pinFileError)}`,
+    ),
   },
 ] as const satisfies readonly Condition[];

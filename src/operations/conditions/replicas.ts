@@ -1,6 +1,6 @@
 import { sayDuration } from "../../words/quantity.ts";
 import { BOUNDS } from "./bounds.ts";
-import { because, type Condition } from "./condition.ts";
+import { because, type Condition, ofAll } from "./condition.ts";
 
 /** How a replica is, and what it shares with others; from the most to the least urgent. */
 export const REPLICA_CONDITIONS = [
@@ -18,10 +18,11 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "10m",
-    find: ({ redis, replicasLost }) =>
+    find: ofAll(({ redis, replicasLost }) =>
       redis.configured && redis.state === "up"
-        ? replicasLost.map((name) => ({ text: `the replica ${name} is gone, and did not say that it stops` }))
-        : [],
+        ? replicasLost.map((name) => `the replica ${name} is gone, and did not say that it stops`)
+        : undefined,
+    ),
   },
   {
     alert: "RegistryGatewayRedisRefusesWrites",
@@ -29,12 +30,12 @@ export const REPLICA_CONDITIONS = [
     subject: "gateway",
     isCause: true,
     for: "2m",
-    find: ({ redis, recent }) => {
+    find: ofAll(({ redis, recent }) => {
       const [failed, all] = [recent.risen("redis refused"), recent.risen("redis commands")];
       if (!redis.configured || failed < BOUNDS.redisRefuses.least || failed / all <= BOUNDS.redisRefuses.share)
-        return [];
-      return [{ text: `Redis refused ${failed} of ${all} commands${because(redis.lastError)}` }];
-    },
+        return undefined;
+      return `Redis refused ${failed} of ${all} commands${because(redis.lastError)}`;
+    }),
   },
   {
     alert: "RegistryGatewayOperationsTokenUnusable",
@@ -42,10 +43,11 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "0m",
-    find: ({ operatorFaults }) =>
-      [...operatorFaults].map(([operator, fault]) => ({
-        text: `the token of ${operator}${because(fault)}: the last good one stays`,
-      })),
+    find: ofAll(({ operatorFaults }) =>
+      [...operatorFaults].map(
+        ([operator, fault]) => `the token of ${operator}${because(fault)}: the last good one stays`,
+      ),
+    ),
   },
   {
     alert: "RegistryGatewayRedisAway",
@@ -53,10 +55,11 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "2m",
-    find: ({ redis }) =>
+    find: ofAll(({ redis }) =>
       redis.configured && redis.state === "away"
-        ? [{ text: `Redis is away, this replica goes on by itself${because(redis.lastError)}` }]
-        : [],
+        ? `Redis is away, this replica goes on by itself${because(redis.lastError)}`
+        : undefined,
+    ),
   },
   {
     alert: "RegistryGatewayClocksApart",
@@ -64,13 +67,11 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "5m",
-    find: ({ redis }) => {
+    find: ofAll(({ redis }) => {
       const ahead = (redis.configured ? redis.clockAheadMs : undefined) ?? 0;
-      if (Math.abs(ahead) <= BOUNDS.clocksApart.milliseconds) return [];
-      return [
-        { text: `the clock of this replica is ${sayDuration(ahead)} ${ahead > 0 ? "ahead of" : "behind"} Redis's` },
-      ];
-    },
+      if (Math.abs(ahead) <= BOUNDS.clocksApart.milliseconds) return undefined;
+      return `the clock of this replica is ${sayDuration(ahead)} ${ahead > 0 ? "ahead of" : "behind"} Redis's`;
+    }),
   },
   {
     alert: "RegistryGatewayReplicasDiffer",
@@ -78,7 +79,7 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: false,
     for: "5m",
-    find: ({ replicaDifferences }) => replicaDifferences.map((text) => ({ text })),
+    find: ofAll(({ replicaDifferences }) => replicaDifferences),
   },
   {
     alert: "RegistryGatewaySealsBroken",
@@ -86,12 +87,11 @@ export const REPLICA_CONDITIONS = [
     subject: "gateway",
     isCause: true,
     for: "1m",
-    find: ({ recent }) => {
+    find: ofAll(({ recent }) => {
       const broken = recent.risen("seals broken");
-      return broken <= BOUNDS.sealsBroken.count
-        ? []
-        : [{ text: `${broken} values in Redis do not open with redis.sealKeyFile` }];
-    },
+      if (broken <= BOUNDS.sealsBroken.count) return undefined;
+      return `${broken} values in Redis do not open with redis.sealKeyFile`;
+    }),
   },
   {
     alert: "RegistryGatewayOverloaded",
@@ -99,8 +99,9 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "1m",
-    find: ({ gauges }) =>
-      gauges.shedding.length === 0 ? [] : [{ text: "there is more to do than it can: misses and calls are refused" }],
+    find: ofAll(({ gauges }) =>
+      gauges.shedding.length > 0 ? "there is more to do than it can: misses and calls are refused" : undefined,
+    ),
   },
   {
     alert: "RegistryGatewayEventLoopBusy",
@@ -108,13 +109,12 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: false,
     for: "5m",
-    find: ({ recent }) => {
+    find: ofAll(({ recent }) => {
       const [active, idle] = [recent.risen("loop active"), recent.risen("loop idle")];
       const share = active / (active + idle);
-      return share > BOUNDS.eventLoopBusy.share
-        ? [{ text: `the event loop was busy ${Math.round(100 * share)} % of the time` }]
-        : [];
-    },
+      if (!(share > BOUNDS.eventLoopBusy.share)) return undefined;
+      return `the event loop was busy ${Math.round(100 * share)} % of the time`;
+    }),
   },
   {
     alert: "RegistryGatewayReloadFailed",
@@ -122,14 +122,11 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "0m",
-    find: ({ lastReload }) =>
+    find: ofAll(({ lastReload }) =>
       lastReload?.result === "refused"
-        ? [
-            {
-              text: `the configuration file was refused, the earlier one is in use${because(lastReload.problems[0]?.message)}`,
-            },
-          ]
-        : [],
+        ? `the configuration file was refused, the earlier one is in use${because(lastReload.problems[0]?.message)}`
+        : undefined,
+    ),
   },
   {
     alert: "RegistryGatewayLogLinesDropped",
@@ -137,10 +134,10 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "0m",
-    find: ({ recent }) => {
+    find: ofAll(({ recent }) => {
       const dropped = recent.risen("log lines dropped");
-      return dropped === 0 ? [] : [{ text: `standard output did not take ${dropped} log lines, which are lost` }];
-    },
+      return dropped > 0 ? `standard output did not take ${dropped} log lines, which are lost` : undefined;
+    }),
   },
   {
     alert: "RegistryGatewayClientKeysUnusable",
@@ -148,10 +145,11 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "0m",
-    find: ({ gauges }) =>
-      gauges.clientKeysUnusable.map(({ source }) => ({
-        text: `the keys of clients (${source}) cannot be read, or are no good: the last good ones stay`,
-      })),
+    find: ofAll(({ gauges }) =>
+      gauges.clientKeysUnusable.map(
+        ({ source }) => `the keys of clients (${source}) cannot be read, or are no good: the last good ones stay`,
+      ),
+    ),
   },
   {
     alert: "RegistryGatewayListenerCertificateUnusable",
@@ -159,9 +157,10 @@ export const REPLICA_CONDITIONS = [
     subject: "replica",
     isCause: true,
     for: "0m",
-    find: ({ gauges }) =>
-      gauges.listenerTlsUnusable.length === 0
-        ? []
-        : [{ text: "a file of listen.tls cannot be read or is no good: the last good ones stay" }],
+    find: ofAll(({ gauges }) =>
+      gauges.listenerTlsUnusable.length > 0
+        ? "a file of listen.tls cannot be read or is no good: the last good ones stay"
+        : undefined,
+    ),
   },
 ] as const satisfies readonly Condition[];

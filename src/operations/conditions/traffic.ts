@@ -1,6 +1,6 @@
 import { sayCount, sayDuration } from "../../words/quantity.ts";
 import { BOUNDS } from "./bounds.ts";
-import type { Condition } from "./condition.ts";
+import { type Condition, ofAll } from "./condition.ts";
 
 /** What clients get; from the most to the least urgent. */
 export const TRAFFIC_CONDITIONS = [
@@ -10,12 +10,11 @@ export const TRAFFIC_CONDITIONS = [
     subject: "gateway",
     isCause: false,
     for: "2m",
-    find: ({ recent }) => {
+    find: ofAll(({ recent }) => {
       const [failed, all] = [recent.risenOfAll("failed requests"), recent.risenOfAll("requests")];
-      if (failed === 0 || failed / all <= BOUNDS.requestsFail.share) return [];
-      const text = `${failed} of ${sayCount(all, "request")} failed in the last ${sayDuration(recent.period)}`;
-      return [{ text }];
-    },
+      if (failed === 0 || failed / all <= BOUNDS.requestsFail.share) return undefined;
+      return `${failed} of ${sayCount(all, "request")} failed in the last ${sayDuration(recent.period)}`;
+    }),
   },
   {
     alert: "RegistryGatewayErrorBudgetBurnsSlowly",
@@ -31,11 +30,11 @@ export const TRAFFIC_CONDITIONS = [
     subject: "gateway",
     isCause: false,
     for: "5m",
-    find: ({ recent }) => {
+    find: ofAll(({ recent }) => {
       const [slow, all] = [recent.risen("hits slow"), recent.risen("hits")];
-      if (all < BOUNDS.hitsSlow.least || slow / all <= BOUNDS.hitsSlow.share) return [];
-      return [{ text: `${slow} of ${all} hits took more than 100 ms in the last ${sayDuration(recent.period)}` }];
-    },
+      if (all < BOUNDS.hitsSlow.least || slow / all <= BOUNDS.hitsSlow.share) return undefined;
+      return `${slow} of ${all} hits took more than 100 ms in the last ${sayDuration(recent.period)}`;
+    }),
   },
   {
     alert: "RegistryGatewayAgeNearPromise",
@@ -52,11 +51,11 @@ export const TRAFFIC_CONDITIONS = [
     subject: "gateway",
     isCause: false,
     for: "10m",
-    find: ({ recent }) => {
+    find: ofAll(({ recent }) => {
       const [stale, all] = [recent.risenOfAll("stale answers"), recent.risenOfAll("answers")];
-      if (all < 20 || stale / all <= BOUNDS.staleAnswers.share) return [];
-      return [{ text: `${stale} of ${all} cached answers of the last ${sayDuration(recent.period)} were stale` }];
-    },
+      if (all < 20 || stale / all <= BOUNDS.staleAnswers.share) return undefined;
+      return `${stale} of ${all} cached answers of the last ${sayDuration(recent.period)} were stale`;
+    }),
   },
   {
     alert: "RegistryGatewayHitRatioDropped",
