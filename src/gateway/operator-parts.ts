@@ -5,7 +5,7 @@ import { History } from "../observe/history.ts";
 import { accessOf } from "../operations/access.ts";
 import type { OperationsAccess } from "../operations/access.ts";
 import type { AuditEntry } from "../operations/audit.ts";
-import { HealthReport } from "../operations/conditions/health-report.ts";
+import { HealthReport } from "../operations/conditions/health.ts";
 import { createOperationsListener } from "../operations/listener.ts";
 import { Readiness } from "../operations/readiness.ts";
 import { ReplicaWatch } from "../operations/replicas.ts";

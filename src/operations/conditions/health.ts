@@ -1,8 +1,14 @@
 import type { Clock, Instant } from "../../clock.ts";
+import type { DiscoveryReport } from "../../discovery/report.ts";
+import type { Metrics } from "../../observe/metrics.ts";
 import { parseDuration } from "../../units.ts";
 import { sayCount } from "../../words/quantity.ts";
-import type { Condition, Facts, Severity } from "./condition.ts";
+import type { ReloadReport } from "../config-report.ts";
+import type { ReplicaWatch } from "../replicas.ts";
+import type { ProcessStatus } from "../status.ts";
+import { type Condition, type Facts, READ_GAUGES, type ReadGauge, type Severity } from "./condition.ts";
 import { CONDITIONS, REMARKS } from "./conditions.ts";
+import { RecentCounts } from "./recent-counts.ts";
 
 /** Something that is so now, and that an operator should know. */
 export interface Finding {
@@ -40,31 +46,41 @@ interface Held {
   readonly pagesAfter: number;
 }
 
-/** What is wrong, and since when: what was so at the last look goes on, what was not begins now. */
-export class HealthWatch {
-  private readonly clock: Clock;
-  /** Bounded by what is found: what is over is forgotten at the next look. */
+interface HealthSources {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  /** Brings up to date what is only counted when it is read. */
+  readonly refresh: () => void;
+  readonly status: () => ProcessStatus;
+  readonly discovery: () => DiscoveryReport;
+  readonly lastReload: () => ReloadReport | undefined;
+  readonly operatorFaults: () => ReadonlyMap<string, string>;
+  readonly replicas: Pick<ReplicaWatch, "settled" | "lost">;
+}
+
+/** How the gateway is, looked at on request and every thirty seconds: since when something is so is known then. */
+export class HealthReport {
+  private readonly sources: HealthSources;
+  private readonly recent: RecentCounts;
+  /** Since when each finding holds. Bounded by what is found: what is over is forgotten at the next look. */
   private since = new Map<string, Instant>();
 
-  constructor(clock: Clock) {
-    this.clock = clock;
+  constructor(sources: HealthSources) {
+    this.sources = sources;
+    this.recent = new RecentCounts(sources.metrics, sources.clock);
   }
 
-  look(facts: Facts): Health {
-    const now = this.clock.now();
-    const before = this.since;
-    this.since = new Map();
-    const findings = held(facts)
-      .map(({ finding, severity, pagesAfter }): Finding => {
-        const key = `${finding.id} ${finding.upstream}`;
-        const since = before.get(key) ?? this.since.get(key) ?? now;
-        this.since.set(key, since);
-        const isEarly = severity === "page" && now - since < pagesAfter;
-        const { id, subject, upstream, text } = finding;
-        const seenAt = new Date(facts.wallNow + since - now).toISOString();
-        return { id, severity: isEarly ? "warning" : severity, subject, upstream, text, since: seenAt };
-      })
-      .toSorted((one, other) => RANK[one.severity] - RANK[other.severity]);
+  start(): void {
+    this.recent.start(() => void this.look());
+  }
+
+  stop(): void {
+    this.recent.stop();
+  }
+
+  async look(): Promise<Health> {
+    const facts = await this.gather();
+    const findings = this.findingsOf(facts).toSorted((one, other) => RANK[one.severity] - RANK[other.severity]);
     const worst = findings.find(({ severity }) => severity !== "info");
     return {
       severity: worst?.severity ?? null,
@@ -73,6 +89,50 @@ export class HealthWatch {
       more: Math.max(0, findings.length - MOST_FINDINGS),
     };
   }
+
+  private async gather(): Promise<Facts> {
+    const { clock, metrics, refresh, status, discovery, lastReload, operatorFaults, replicas } = this.sources;
+    const replicaDifferences = replicas.settled();
+    metrics.replicasDiffering.set(replicaDifferences.length);
+    refresh();
+    const gauges = await gaugesAbove0(metrics);
+    await this.recent.refresh();
+    return {
+      ...status(),
+      lastReload: lastReload(),
+      discovery: discovery(),
+      operatorFaults: operatorFaults(),
+      replicaDifferences,
+      replicasLost: replicas.lost(),
+      gauges,
+      recent: this.recent,
+      wallNow: clock.wallNow(),
+    };
+  }
+
+  /** What was so at the last look goes on, what was not begins now. */
+  private findingsOf(facts: Facts): readonly Finding[] {
+    const now = this.sources.clock.now();
+    const before = this.since;
+    this.since = new Map();
+    return held(facts).map(({ finding, severity, pagesAfter }) => {
+      const key = `${finding.id} ${finding.upstream}`;
+      const since = before.get(key) ?? this.since.get(key) ?? now;
+      this.since.set(key, since);
+      const isEarly = severity === "page" && now - since < pagesAfter;
+      const { id, subject, upstream, text } = finding;
+      const seenAt = new Date(facts.wallNow + since - now).toISOString();
+      return { id, severity: isEarly ? "warning" : severity, subject, upstream, text, since: seenAt };
+    });
+  }
+}
+
+async function gaugesAbove0(metrics: Metrics): Promise<Facts["gauges"]> {
+  const read = async (key: ReadGauge) => {
+    const { values } = await metrics[key].get();
+    return [key, values.filter(({ value }) => value > 0).map(({ labels }) => labels)] as const;
+  };
+  return Object.fromEntries(await Promise.all(READ_GAUGES.map(read))) as unknown as Facts["gauges"];
 }
 
 const RANK: Readonly<Record<Severity, number>> = { page: 0, warning: 1, info: 2 };
