@@ -73,22 +73,22 @@ export interface Gateway {
 
 /** A gateway: what it is made of, and how it starts, reloads and stops. */
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
-  const made = await createShared(options, () => open.server.config.cache.memory.maxObject);
+  const made = await createShared(options, () => open.snapshots.latest.config.cache.memory.maxObject);
   const open: PublicParts = createPublicParts(made);
   const operators = createOperatorParts(made, open);
-  const { server } = open;
+  const { snapshots } = open;
   const { files, metrics, registry } = made;
   return {
     files,
     metrics,
     registry,
     get config() {
-      return server.config;
+      return snapshots.latest.config;
     },
-    upstreams: () => server.upstreams,
+    upstreams: () => snapshots.latest.upstreams,
     start: () => start(made, open, operators),
     async reload(next) {
-      await server.reload(next);
+      await snapshots.reload(next);
       void operators.discovery.follow(next);
     },
     stop: ({ grace }) => stop(made, open, operators, grace),
@@ -97,7 +97,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
 
 async function start(
   { config, log, version, coordination, push }: Shared,
-  { server, services, listener, overload, sample }: PublicParts,
+  { snapshots, services, listener, overload, sample }: PublicParts,
   operators: OperatorParts,
 ): ReturnType<Gateway["start"]> {
   const operationsPort = await openListener(operators.listener, config.operations, "operations");
@@ -105,7 +105,7 @@ async function start(
   // The very first request is to find what other replicas have cached, and no node is asked that operators cordoned
   // or spared.
   await coordination.whenReady(REDIS_TIMEOUT);
-  server.start();
+  snapshots.start();
   const publicPort = await openListener(listener, config.listen, "public");
   services.backgroundReader.start();
   overload.start();
@@ -113,17 +113,18 @@ async function start(
   push?.start();
   operators.health.start();
   operators.discovery.start();
-  log.info({ publicPort, operationsPort, upstreams: server.upstreams.all.length, version }, "listening");
+  const upstreams = snapshots.latest.upstreams.all.length;
+  log.info({ publicPort, operationsPort, upstreams, version }, "listening");
   return { publicPort, operationsPort };
 }
 
 async function stop(
   { clock, coordination, tracing, push }: Shared,
-  { server, services, listener, connections, inFlight, certificate, overload }: PublicParts,
+  { snapshots, services, listener, connections, inFlight, certificate, overload }: PublicParts,
   operators: OperatorParts,
   grace: boolean,
 ): Promise<void> {
-  const { shutdown } = server.config;
+  const { shutdown } = snapshots.latest.config;
   const end = clock.now() + (grace ? shutdown.grace : 0) + shutdown.timeout;
   const left = () => Math.max(0, end - clock.now());
   const timeToClose = () => Math.min(left() + LATE_CLOSE_TIMEOUT, CLOSE_TIMEOUT);
@@ -139,7 +140,7 @@ async function stop(
   await close(discovery);
   await close(services.backgroundReader.stop());
   await services.cache.drain(left() + LATE_CLOSE_TIMEOUT);
-  await close(server.stop());
+  await close(snapshots.stop());
   services.bodies.close();
   await close(coordination.coordinator.close());
   if (tracing !== undefined) await close(tracing.close());

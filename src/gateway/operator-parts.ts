@@ -2,17 +2,23 @@ import type { FastifyInstance } from "fastify";
 import { Discovery } from "../discovery/discovery.ts";
 import { createDiscoveryObserver } from "../observe/discovery-observer.ts";
 import { History } from "../observe/history.ts";
+import { act } from "../operations/actions.ts";
 import { accessOf } from "../operations/access.ts";
 import type { OperationsAccess } from "../operations/access.ts";
 import type { AuditEntry } from "../operations/audit.ts";
+import { reportCache } from "../operations/cache-report.ts";
+import { reportClients } from "../operations/clients-report.ts";
 import { HealthReport } from "../operations/conditions/health.ts";
-import { createOperationsListener } from "../operations/listener.ts";
+import { createExplain } from "../operations/explain.ts";
+import { createOperationsListener, type OperationsOptions } from "../operations/listener.ts";
+import { purge } from "../operations/purge.ts";
 import { Readiness } from "../operations/readiness.ts";
 import { ReplicaWatch } from "../operations/replicas.ts";
+import { type ProcessStatus, statusOf } from "../operations/status.ts";
 import { type Coordination, isRedisConnected } from "../sharing/coordination.ts";
 import { BUILT_CONSOLE } from "../version.ts";
 import type { PublicParts, ServerOptions } from "./public-parts.ts";
-import type { Server } from "./server.ts";
+import type { Snapshots } from "./snapshots.ts";
 
 /** What operators see and do, and what watches over the process for them. */
 export interface OperatorParts {
@@ -23,53 +29,48 @@ export interface OperatorParts {
   readonly access: OperationsAccess;
 }
 
+/** What operators look into and change: of what answers clients. */
+type Operated = Pick<PublicParts, "snapshots" | "services" | "memory" | "certificates" | "inFlight">;
+
 /** Builds what answers operators. */
-export function createOperatorParts(
-  options: ServerOptions,
-  { server, inFlight }: Pick<PublicParts, "server" | "inFlight">,
-): OperatorParts {
+export function createOperatorParts(options: ServerOptions, open: Operated): OperatorParts {
   const { config, version, files, log, clock, metrics, registry, coordination } = options;
-  const discovery = createDiscovery(options, server);
+  const { snapshots, inFlight } = open;
+  const discovery = createDiscovery(options, snapshots);
   const readiness = new Readiness({
     clock,
     isDraining: () => inFlight.isDraining,
-    upstreams: () => server.upstreams.status(),
+    upstreams: () => snapshots.latest.upstreams.status(),
     isRedisConnected: () => isRedisConnected(coordination.redisStatus()),
   });
   const history = new History(clock);
   const access = accessOf(config, { files, log, metrics });
   const replicas = new ReplicaWatch(coordination.coordinator.replicas, clock);
+  const answers = createAnswers(options, open);
   const health = new HealthReport({
     clock,
     metrics,
     refresh: () => registry.refresh(),
     replicas,
-    status: () => server.status(),
+    status: answers.status,
     discovery: () => discovery.report(),
     lastReload: () => options.lastReload?.(),
     operatorFaults: () => access.operators.faults,
   });
   const listener = createOperationsListener({
+    ...answers,
     clock,
     log,
     metrics,
     version,
     registry,
     readiness,
-    explain: server.explain,
-    clients: () => server.clients(),
-    cache: (preview) => server.cache(preview),
     history: (since) => history.report(since),
-    requests: (filter) => server.requests(filter),
-    purge: (body) => server.purge(body),
-    act: (request) => server.act(request),
     discovery,
     replicas,
     shared: coordination.coordinator,
     isWritten: (did) => isWritten(did, coordination, discovery),
     health: () => health.look(),
-    status: () => server.status(),
-    config: () => server.config,
     lastReload: options.lastReload,
     access,
     console: options.console ?? BUILT_CONSOLE,
@@ -77,9 +78,47 @@ export function createOperatorParts(
   return { listener, discovery, history, health, access };
 }
 
+/** What is asked and done about what answers clients, as it is at that moment. */
+function createAnswers(
+  { clock, coordination }: ServerOptions,
+  { snapshots, services, memory, certificates }: Operated,
+): { readonly status: () => ProcessStatus } & Pick<
+  OperationsOptions,
+  "config" | "explain" | "clients" | "requests" | "cache" | "purge" | "act"
+> {
+  const { actions, epochs } = coordination.coordinator;
+  const { clients, recent } = services.observers;
+  const upstreams = () => snapshots.latest.upstreams;
+  const redis = () => coordination.redisStatus();
+  return {
+    status() {
+      const { config } = snapshots.latest;
+      return statusOf({
+        memory,
+        config,
+        redis: redis(),
+        actions,
+        upstreams: upstreams(),
+        clock,
+        certificates: certificates(),
+      });
+    },
+    config: () => snapshots.latest.config,
+    explain: createExplain(services),
+    clients: () => reportClients(snapshots.latest.clients, clients.uses(), clock),
+    requests: (filter) => recent.latest(filter),
+    cache(preview) {
+      const behind = redis().configured ? "redis" : null;
+      return reportCache({ memory, epochs, upstreams: upstreams(), clock, behind }, preview);
+    },
+    purge: (body) => purge({ epochs, upstreams: upstreams(), clock, hasRedis: redis().configured }, body),
+    act: (request) => act({ actions, upstreams: upstreams(), clock }, request),
+  };
+}
+
 function createDiscovery(
   { config, clock, files, random, metrics, log, coordination }: ServerOptions,
-  server: Server,
+  snapshots: Snapshots,
 ): Discovery {
   return new Discovery(config, {
     clock,
@@ -87,8 +126,8 @@ function createDiscovery(
     random,
     observer: createDiscoveryObserver(metrics, log, clock),
     shared: coordination.pins,
-    written: () => server.config.upstreams,
-    use: (found) => server.use(found),
+    written: () => snapshots.latest.config.upstreams,
+    use: (found) => snapshots.use(found),
   });
 }
 

@@ -27,8 +27,7 @@ import { type Coordination } from "../sharing/coordination.ts";
 import type { GatewayOptions } from "./gateway.ts";
 import { Overload } from "./overload.ts";
 import { ReplicaStateSource } from "./replica-state.ts";
-import { Server } from "./server.ts";
-import { Snapshots } from "./snapshots.ts";
+import { type SnapshotParts, Snapshots } from "./snapshots.ts";
 
 /** What the part of a gateway that answers clients is made with. */
 export interface ServerOptions extends GatewayOptions, ServerObserverOptions {
@@ -38,13 +37,16 @@ export interface ServerOptions extends GatewayOptions, ServerObserverOptions {
 
 /** What answers clients. */
 export interface PublicParts {
-  readonly server: Server;
+  readonly snapshots: Snapshots;
   readonly services: Services;
+  readonly memory: MemoryStore;
   readonly overload: Overload;
   readonly inFlight: InFlight;
   readonly listener: FastifyInstance;
   readonly connections: ClientConnections;
   readonly certificate: ListenerCertificate | undefined;
+  /** When certificates end that are no upstream's. */
+  readonly certificates: () => readonly CertificateStatus[];
   /** For the history of the process. */
   readonly sample: () => Promise<HistorySample>;
 }
@@ -57,10 +59,21 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   const memory = new MemoryStore({ ...config.cache.memory, observer: observers.cache });
   const { coordinator, store: shared } = coordination;
   const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
-  const { snapshots, bodies } = createSnapshots(options, { cache, observers, overload });
   const inFlight = new InFlight();
+  const { snapshots, bodies } = createSnapshots(options, {
+    cache,
+    observers,
+    overload,
+    memory,
+    inFlight,
+    onReload(before, after) {
+      observers.show(after, before);
+      services.aggregation.changes.look();
+      services.changeStreams.follow();
+    },
+  });
   const contexts = new Contexts({ clock, epochs: coordinator.epochs, observer: observers.contexts });
-  const services = createServices(options, {
+  const services: Services = createServices(options, {
     cache,
     contexts,
     bodies,
@@ -88,26 +101,13 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   introduceReplica(options, { observers, overload, snapshots });
   coordinator.actions.onChange(() => snapshots.latest.upstreams.followActions());
   coordinator.announcements.onAnnounced((event) => snapshots.latest.upstreams.receive(event));
-  const server = new Server({
-    services,
-    snapshots,
-    memory,
-    coordination,
-    inFlight,
-    certificates,
-    onReload: (before, after) => {
-      observers.show(after, before);
-      services.aggregation.changes.look();
-      services.changeStreams.follow();
-    },
-  });
   const sample = () =>
     sampleOf(options.metrics, {
       residentBytes: options.residentBytes?.(),
       cacheBytes: memory.bytes,
       loopDelay: overload.delay,
     });
-  return { server, services, overload, inFlight, ...listening, sample };
+  return { snapshots, services, memory, overload, inFlight, ...listening, certificates, sample };
 }
 
 /** What clients connect to, and what it shows of itself. */
@@ -159,8 +159,8 @@ function redisCertificates(files: TlsFiles): readonly CertificateStatus[] {
 
 /** The snapshots, and what reads bodies within the limits of the current one. */
 function createSnapshots(
-  { config, clock, files, random, coordination, tracing }: ServerOptions,
-  { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
+  { config, clock, files, random, log, coordination, tracing }: ServerOptions,
+  { cache, observers, overload, ...parts }: SnapshotUses,
 ): { readonly snapshots: Snapshots; readonly bodies: BodyReader } {
   const { coordinator } = coordination;
   const limits = () => snapshots.latest.config.limits;
@@ -188,8 +188,18 @@ function createSnapshots(
     },
     clients: (next, previous) =>
       Clients.open(next, { clock, files, limits: clientLimits, observer: observers.clients }, previous),
+    clock,
+    log,
+    ...parts,
   });
   return { snapshots, bodies };
+}
+
+/** What is there before the snapshots, and what follows a reload. */
+interface SnapshotUses extends Pick<SnapshotParts, "memory" | "inFlight" | "onReload"> {
+  readonly cache: HttpCache;
+  readonly observers: ServerObservers;
+  readonly overload: Overload;
 }
 
 /** What requests find in the process, with what works for them in the background. */
