@@ -1,7 +1,6 @@
 import { DAY } from "../clock.ts";
-import { type Validity, validityOf } from "../config/certificates.ts";
+import { readTls, type Validity, validityOf } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
-import { readTls } from "../config/tls-files.ts";
 
 /** Days before its end in which a certificate is warned of. */
 const SOON = 14;

@@ -1,7 +1,6 @@
 import { HOP_BY_HOP } from "../fields.ts";
 import type { Reading } from "./reading.ts";
-import { readTls } from "./tls-files.ts";
-import type { TlsFiles } from "./tls-files.ts";
+import { readTls, type TlsFiles } from "./certificates.ts";
 
 /** Reports every value that an earlier one of the list equals. */
 export function checkTwice(

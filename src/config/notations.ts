@@ -1,7 +1,7 @@
 import type { Duration } from "../clock.ts";
 import { findAlgorithmFault, findCidrFault, findDigestFault, findJwksFault, findTimeFault } from "./client-faults.ts";
 import { findSealKeyFault, findSecretFault, findTokenFault } from "./secret.ts";
-import { findCertificateFault, findKeyFault } from "./tls-files.ts";
+import { findCertificateFault, findKeyFault } from "./certificates.ts";
 import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "../units.ts";
 import type { Size } from "../units.ts";
 import {

@@ -1,9 +1,15 @@
 import { constants } from "node:crypto";
 import type { Server } from "node:https";
 import type { SecureContextOptions } from "node:tls";
-import { type CertificateStatus, certificatesOf, findTimeFault, validityOf } from "../config/certificates.ts";
+import {
+  certificatesOf,
+  type CertificateStatus,
+  findTimeFault,
+  readTls,
+  type TlsMaterial,
+  validityOf,
+} from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
-import { readTls, type TlsMaterial } from "../config/tls-files.ts";
 import { FileFault } from "../config/text-file.ts";
 import { type FileWatcher, WatchedFiles } from "../config/watched-files.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { validityOf } from "../../src/config/certificates.ts";
-import { findCertificateFault } from "../../src/config/tls-files.ts";
+import { findCertificateFault, validityOf } from "../../src/config/certificates.ts";
 import { pem } from "../support/sample.ts";
 
 const PARAMETERS = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n";

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { parseConfigFile } from "../../src/config/parse.ts";
 import { readSecret } from "../../src/config/secret.ts";
 import { faultOfFile, readTextFile } from "../../src/config/text-file.ts";
-import { readTls } from "../../src/config/tls-files.ts";
+import { readTls } from "../../src/config/certificates.ts";
 import { createSources } from "../../src/discovery/sources.ts";
 import { PinFile } from "../../src/discovery/pin-file.ts";
 import { systemClock } from "../../src/clock.ts";

@@ -2,7 +2,7 @@ import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { Clock } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { readSecret } from "../../config/secret.ts";
-import { readTls } from "../../config/tls-files.ts";
+import { readTls } from "../../config/certificates.ts";
 import { lookUp } from "../../host-names.ts";
 import { connectorTelling, type OnSocket, sentinelConnectorTelling } from "./connector.ts";
 

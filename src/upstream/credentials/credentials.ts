@@ -1,9 +1,8 @@
 import type { Clock, Deadline, MaybePromise } from "../../clock.ts";
-import { type CertificateStatus, certificatesOf } from "../../config/certificates.ts";
+import { certificatesOf, type CertificateStatus, readTls, type TlsMaterial } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
 import type { FindFault } from "../../config/text-file.ts";
-import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
 import { type FileWatcher, WatchedFiles } from "../../config/watched-files.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";

@@ -2,7 +2,7 @@ import { request as requestHttp } from "node:http";
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { AbortSignalLike, Clock, Duration, Instant } from "../../clock.ts";
-import type { TlsMaterial } from "../../config/tls-files.ts";
+import type { TlsMaterial } from "../../config/certificates.ts";
 import { GatewayError } from "../../errors.ts";
 import { ConnectionGone, ConnectTimeout, proxyRefused } from "./connection-failure.ts";
 import { lookUp, lookUpForStranger } from "../../host-names.ts";
