@@ -1,6 +1,6 @@
 import { isIPv4, isIPv6 } from "node:net";
 import { isObject, parseJson } from "../json.ts";
-import { suggest } from "./suggestion.ts";
+import { suggest } from "./problem.ts";
 
 // Why a text of `clients`, `listen.trustedProxies` or a keys file is not of its form, as the rest of a sentence that begins with it;
 // undefined when it is good.

@@ -2,7 +2,7 @@ import { checkKeyPair, checkTwice } from "./common-rules.ts";
 import type { Draft } from "./dependent-defaults.ts";
 import { checkKeysFile, describeProblems } from "./keys-file.ts";
 import type { Reading } from "./reading.ts";
-import { suggest } from "./suggestion.ts";
+import { suggest } from "./problem.ts";
 
 type ClientsDraft = NonNullable<Draft["clients"]>;
 

@@ -1,10 +1,8 @@
 import { isObject, keyTree, parseJson, repeatedKey } from "../json.ts";
 import { TIER_NAME } from "./clients-schema.ts";
 import { notations } from "./notations.ts";
-import { ConfigError } from "./problem.ts";
-import type { Problem } from "./problem.ts";
+import { ConfigError, type Problem, suggest } from "./problem.ts";
 import { withoutKeys } from "./reading.ts";
-import { suggest } from "./suggestion.ts";
 import { faultOfFile, readTextFile } from "./text-file.ts";
 
 /** One API key of a client, as the keys file has it: one JSON object a line. */

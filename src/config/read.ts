@@ -1,13 +1,12 @@
 import { isAlias, isMap, isNode, isScalar, isSeq } from "yaml";
 import type { Node, Pair, YAMLMap, YAMLSeq } from "yaml";
 import { substitute } from "./environment.ts";
-import { whyGone } from "./gone-keys.ts";
+import { suggest, whyGone } from "./problem.ts";
 import { isOff } from "./keys.ts";
 import type { Schema } from "./keys.ts";
 import { parseScalar } from "./scalar.ts";
 import type { Given } from "./scalar.ts";
 import { QUOTE_IT, type Reading } from "./reading.ts";
-import { suggest } from "./suggestion.ts";
 
 /** What a key is read as that is absent or has the value `off`, and has no default. */
 const OFF = Symbol("off");

@@ -4,7 +4,7 @@ import { checkHeaderName, checkTls, checkTwice } from "./common-rules.ts";
 import { checkDiscovery } from "./discovery-rules.ts";
 import type { Draft } from "./dependent-defaults.ts";
 import type { Reading } from "./reading.ts";
-import { suggest } from "./suggestion.ts";
+import { suggest } from "./problem.ts";
 import {
   checkAnswerFields,
   checkFurtherPaths,

@@ -3,7 +3,7 @@ import { Check } from "typebox/schema";
 import { notations } from "./notations.ts";
 import type { FileContent, Notation, NotationName } from "./notations.ts";
 import type { Schema } from "./keys.ts";
-import { suggest } from "./suggestion.ts";
+import { suggest } from "./problem.ts";
 import { versionOf } from "./watched-files.ts";
 import { faultOfFile, readTextFile } from "./text-file.ts";
 import { formatDuration, formatSize } from "../units.ts";

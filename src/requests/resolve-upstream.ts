@@ -1,7 +1,7 @@
 import { quote } from "../json.ts";
 import type { AbortSignalLike, MaybePromise } from "../clock.ts";
 import type { Tier } from "../clients/client.ts";
-import { suggest } from "../config/suggestion.ts";
+import { suggest } from "../config/problem.ts";
 import { GatewayError } from "../errors.ts";
 import type { BodyAdmin } from "../spec/body-admin.ts";
 import type { Upstream } from "../upstream/upstream.ts";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { suggest } from "../../src/config/suggestion.ts";
+import { suggest } from "../../src/config/problem.ts";
 
 test.each([
   ["amulte", ["bonds", "amulet"], "amulet"],
