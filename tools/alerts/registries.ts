@@ -205,7 +205,7 @@ export const REGISTRY_ALERTS: AlertsOf<typeof REGISTRY_CONDITIONS> = {
       means:
         "The node, or a proxy before it, answers once too often or leaves parts of answers out, so that over HTTP/1.1 a request can get another one's answer. Single instruments and infos are held against what was asked; a page, a choice context or a 404 may have been another's until it was noticed.",
       look: 'The log: "node answers out of step" has node and fault. GET /status: outOfStep of each node.',
-      act: "Cordon the node (POST /nodes) if another one is there, and report it to the registry's operator. For an hour its info is asked before each POST over the same connection; after three times the node is used last, and one connection at a time.",
+      act: "Cordon the node (POST /nodes) if another one is there, and report it to the registry's operator. For an hour its info is asked before each POST over the same connection; after three times the node is used last, each call over a connection of its own.",
     },
   },
   RegistryGatewaySupportedApisChanged: {

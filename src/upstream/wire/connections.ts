@@ -6,7 +6,6 @@ import { Http1Connection, type KnownTarget } from "./http1-connection.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { StepRecord } from "./in-step.ts";
 import { type ConnectionTarget, openSocket } from "./socket.ts";
-import { Turns } from "./turns.ts";
 
 /** A connection older than this is replaced, so that names are resolved and certificates are read anew. */
 const CONNECTION_TTL: Duration = 60_000;
@@ -55,8 +54,6 @@ export class Connections {
   private readonly busy = new Set<Connection>();
   /** Too old to be used, and open until another one is. */
   private readonly retired: Connection[] = [];
-  /** Of those who wait to use a node that was out of step too often. */
-  private readonly turns = new Turns();
   private lastTakenAt: Instant = -Infinity;
   private isClosed = false;
 
@@ -113,21 +110,16 @@ export class Connections {
    * @throws what the connection failed with, or what the proof did.
    */
   async open(opening: Opening, use: ConnectionUse): Promise<Connection> {
-    if (this.isDistrusted) await this.turns.enter(opening);
-    let opened: Connection | undefined;
     try {
-      opened = use === "POST" ? await this.askFirst(opening) : undefined;
-      opened ??= this.use(await this.openForCall(opening));
+      const asked = use === "POST" ? await this.askFirst(opening) : undefined;
+      const opened = asked ?? this.use(await this.openForCall(opening));
       this.closeRetired();
       return opened;
     } catch (error) {
       const isFinal = opening.aborted || error instanceof ProofFailed || this.isDistrusted;
-      opened = isFinal ? undefined : this.takeAny(use);
-      if (opened === undefined) throw error;
-      return opened;
-    } finally {
-      if (opened === undefined) this.turns.leave(opening);
-      else this.turns.follow(opening, opened);
+      const other = isFinal ? undefined : this.takeAny(use);
+      if (other === undefined) throw error;
+      return other;
     }
   }
 
@@ -156,7 +148,6 @@ export class Connections {
   release(connection: Connection): void {
     connection.inFlight -= 1;
     if (connection.inFlight === 0) this.busy.delete(connection);
-    this.turns.leave(connection);
     this.keep(connection);
   }
 
@@ -165,7 +156,6 @@ export class Connections {
     if (connection.protocol === "h2") return this.release(connection);
     connection.inFlight = 0;
     this.busy.delete(connection);
-    this.turns.leave(connection);
     connection.close();
   }
 
