@@ -9,7 +9,10 @@ export type Protocol = "http/1.1" | "h2";
 /** No connection is idle for longer, where its node does not say when it closes those: many do after a minute. */
 export const MOST_IDLE: Duration = 45_000;
 
-/** One connection to a node, open, and never opened again: nobody would have asked whose it is. */
+/**
+ * One connection to a node, open, and never opened again: nobody would have asked whose it is. Unless one says otherwise, its
+ * requests are streams with numbers: no answer can be another's.
+ */
 export abstract class Connection {
   abstract readonly protocol: Protocol;
   /** It may carry requests; see `Connections`. */
@@ -44,20 +47,30 @@ export abstract class Connection {
   /** As undici does it. */
   abstract dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void;
 
-  /** A request is on its way; undefined where streams have numbers, so that no answer can be another's. */
-  abstract asked(method: string, path: string): Exchange | undefined;
+  /** A request is on its way; undefined where no answer can be another's. */
+  asked(_method: string, _path: string): Exchange | undefined {
+    return undefined;
+  }
 
   /** All of the answer is here. Calls `done` when it is known as far as it can be whether that is the answer. */
-  abstract answered(done: (error: Error | undefined) => void): void;
+  answered(done: (error: Error | undefined) => void): void {
+    done(undefined);
+  }
 
-  /** Whether a call was sent over it before, whose answer could still come. Streams have numbers. */
-  abstract get isInDoubt(): boolean;
+  /** Whether a call was sent over it before, whose answer could still come. */
+  get isInDoubt(): boolean {
+    return false;
+  }
 
   /** What was asked last has brought the node's info: all before it was in step. */
-  abstract confirm(): void;
+  confirm(): void {
+    // It was so by its number.
+  }
 
   /** An answer that came over it was to another request. */
-  abstract leaveStep(fault: StepFault): void;
+  leaveStep(_fault: StepFault): void {
+    this.destroy();
+  }
 
   /** Closes it at once; requests on it fail. */
   abstract destroy(): void;

@@ -85,14 +85,14 @@ export class Http1Connection extends Connection {
     this.client.dispatch({ ...request, path: prefix + request.path, headers }, handler);
   }
 
-  asked(method: string, path: string): Exchange {
+  override asked(method: string, path: string): Exchange {
     this.askedAt = this.clock.now();
     this.socket.off("readable", this.onStray);
     return this.log.begin(method, path);
   }
 
   /** What is behind the answer in the same read is looked at first: the answer could be the one behind it. */
-  answered(done: (error: Error | undefined) => void): void {
+  override answered(done: (error: Error | undefined) => void): void {
     this.askedAt = undefined;
     // Undici takes a reset for the end of an answer that has no length.
     const { errored } = this.socket;
@@ -111,11 +111,11 @@ export class Http1Connection extends Connection {
     return this.askedAt !== undefined && this.clock.now() - this.askedAt < steps.leastAnswerTime(trip);
   }
 
-  get isInDoubt(): boolean {
+  override get isInDoubt(): boolean {
     return this.isUsed;
   }
 
-  confirm(): void {
+  override confirm(): void {
     this.log.confirmLatest();
   }
 
@@ -125,7 +125,7 @@ export class Http1Connection extends Connection {
   }
 
   /** It was not in step: it is closed, and what came over it since it was surely in step is forgotten. */
-  leaveStep(fault: StepFault): void {
+  override leaveStep(fault: StepFault): void {
     if (this.log.isOutOfStep) return;
     this.log.forgetAll();
     this.destroySoon();

@@ -29,7 +29,6 @@ const { NGHTTP2_CANCEL, NGHTTP2_REFUSED_STREAM, NGHTTP2_NO_ERROR } = constants;
 /** Carries many requests at a time, each a stream with a number: no answer can be another's. */
 export class Http2Connection extends Connection {
   readonly protocol = "h2";
-  readonly isInDoubt = false;
   private readonly session: ClientHttp2Session;
   private readonly target: ConnectionTarget;
   private readonly clock: Clock;
@@ -99,22 +98,6 @@ export class Http2Connection extends Connection {
     new StreamExchange(stream, handler, () => this.doubt()).begin(request.body as Readable | Buffer | null);
   }
 
-  asked(): undefined {
-    return undefined;
-  }
-
-  answered(done: (error: Error | undefined) => void): void {
-    done(undefined);
-  }
-
-  confirm(): void {
-    // It was in step by its number.
-  }
-
-  leaveStep(): void {
-    this.destroy();
-  }
-
   destroy(): void {
     this.end();
     this.cancelPing?.();
@@ -143,7 +126,15 @@ export class Http2Connection extends Connection {
 }
 
 /** One request as a stream, for a handler of undici's kind. */
-class StreamExchange {
+class StreamExchange implements Dispatcher.DispatchController {
+  rawHeaders: Buffer[] = [];
+  readonly rawTrailers = null;
+  readonly reason = null;
+  /**
+   * Of an answer that has ended: Node ends one that the node broke off with NO_ERROR as one that is whole, and this one had no
+   * length, nor was its end read before its stream was closed.
+   */
+  mayBeCut = false;
   private readonly stream: ClientHttp2Stream;
   private readonly handler: Dispatcher.DispatchHandler;
   /** Called when it was given up before its answer began. */
@@ -162,38 +153,62 @@ class StreamExchange {
     this.onSilence = onSilence;
   }
 
+  get aborted(): boolean {
+    return this.stream.aborted;
+  }
+
+  get paused(): boolean {
+    return this.stream.isPaused();
+  }
+
   begin(body: Readable | Buffer | null): void {
     const { stream, handler } = this;
-    const control = this.controller();
     stream
-      .on("headers", (headers: IncomingHttpHeaders) => this.head(control, headers))
-      .on("response", (headers: IncomingHttpHeaders, _flags: number, raw: string[]) => this.head(control, headers, raw))
+      .on("headers", (headers: IncomingHttpHeaders) => this.head(headers))
+      .on("response", (headers: IncomingHttpHeaders, _flags: number, raw: string[]) => this.head(headers, raw))
       .on("data", (chunk: Buffer) => {
         if (this.due !== undefined) this.due -= chunk.length;
-        if (!this.isAborted) handler.onResponseData?.(control, chunk);
+        if (!this.isAborted) handler.onResponseData?.(this, chunk);
       })
       .on("error", (error) => {
         this.error = error;
       })
       .once("end", () => this.ended())
-      .once("close", () => this.closed(control));
-    handler.onRequestStart?.(control, undefined);
-    if (body instanceof Readable) body.on("error", (error) => control.abort(error)).pipe(stream);
+      .once("close", () => this.closed());
+    handler.onRequestStart?.(this, undefined);
+    if (body instanceof Readable) body.on("error", (error) => this.abort(error)).pipe(stream);
     else if (body !== null) stream.end(body);
   }
 
-  private head(control: Control, headers: IncomingHttpHeaders, raw?: string[]): void {
+  pause(): void {
+    this.stream.pause();
+  }
+
+  resume(): void {
+    this.stream.resume();
+  }
+
+  abort(reason: Error): void {
+    const { stream } = this;
+    if (this.isAborted || stream.destroyed) return;
+    this.isAborted = true;
+    this.error = reason;
+    stream.close(NGHTTP2_CANCEL);
+    if (!this.hasBegun) this.onSilence();
+  }
+
+  private head(headers: IncomingHttpHeaders, raw?: string[]): void {
     if (this.isAborted) return;
     const status = Number(headers[":status"]);
     if (raw !== undefined) {
       this.hasBegun = true;
-      control.rawHeaders = raw.flatMap((each, at) =>
+      this.rawHeaders = raw.flatMap((each, at) =>
         raw[at - (at % 2)]!.startsWith(":") ? [] : [Buffer.from(each, "latin1")],
       );
       const length = status === 304 || status === 204 ? 0 : headers["content-length"];
       if (length !== undefined) this.due = Number(length);
     }
-    this.handler.onResponseStart?.(control, status, headers, undefined);
+    this.handler.onResponseStart?.(this, status, headers, undefined);
   }
 
   private ended(): void {
@@ -206,59 +221,24 @@ class StreamExchange {
     else stream.destroy();
   }
 
-  private closed(control: Control): void {
+  private closed(): void {
     const { stream, handler } = this;
     const isClean = stream.rstCode === NGHTTP2_NO_ERROR && this.error === undefined;
     const isWhole = this.hasBegun && (this.isEnded || isClean) && !this.due;
-    control.mayBeCut = !this.isEnded && this.due === undefined;
-    if (isWhole && !this.isAborted) return handler.onResponseEnd?.(control, {});
+    this.mayBeCut = !this.isEnded && this.due === undefined;
+    if (isWhole && !this.isAborted) return handler.onResponseEnd?.(this, {});
     if (stream.rstCode === NGHTTP2_REFUSED_STREAM && !this.hasBegun) this.error = new ConnectionGone();
-    handler.onResponseError?.(control, this.error ?? brokenOff());
+    handler.onResponseError?.(this, this.error ?? brokenOff());
   }
-
-  private controller(): Control {
-    const { stream } = this;
-    return {
-      rawHeaders: [],
-      mayBeCut: false,
-      rawTrailers: null,
-      get aborted() {
-        return stream.aborted;
-      },
-      get paused() {
-        return stream.isPaused();
-      },
-      reason: null,
-      pause: () => void stream.pause(),
-      resume: () => void stream.resume(),
-      abort: (reason: Error) => {
-        if (this.isAborted || stream.destroyed) return;
-        this.isAborted = true;
-        this.error = reason;
-        stream.close(NGHTTP2_CANCEL);
-        if (!this.hasBegun) this.onSilence();
-      },
-    };
-  }
-}
-
-interface Control extends Dispatcher.DispatchController {
-  rawHeaders: Buffer[];
-  /**
-   * Of an answer that has ended: Node ends one that the node broke off with NO_ERROR as one that is whole, and this one had no
-   * length, nor was its end read before its stream was closed.
-   */
-  mayBeCut: boolean;
 }
 
 /** Whether an answer that has ended may not be all of it. */
 export function mayBeCut(controller: Dispatcher.DispatchController): boolean {
-  return "mayBeCut" in controller && controller.mayBeCut === true;
+  return controller instanceof StreamExchange && controller.mayBeCut;
 }
 
-const NO_CONTROL: Control = {
+const NO_CONTROL: Dispatcher.DispatchController = {
   rawHeaders: [],
-  mayBeCut: false,
   rawTrailers: null,
   aborted: true,
   paused: false,
