@@ -3,8 +3,10 @@ import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { acceptCall, inTime, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
-async function openWarm(keys: Record<string, unknown> = {}) {
-  const registries: SampleRegistry[] = [await startRegistry({ latency: 2 }), await startRegistry({ latency: 2 })];
+async function openWarm(keys: Record<string, unknown> = {}, count = 2) {
+  const registries: SampleRegistry[] = await Promise.all(
+    Array.from({ length: count }, () => startRegistry({ latency: 2 })),
+  );
   const opened = openUpstream(registries, keys);
   opened.upstreams.start();
   await expect.poll(() => opened.upstream.state).toBe("up");
@@ -44,6 +46,17 @@ describe("a call that is slower than usual", () => {
     await on.upstream.call(acceptCall({ priority: "refresh" }));
     await on.upstream.call(acceptCall({ priority: "background" }));
     expect(on.observer.count("hedge-")).toBe(before);
+  });
+
+  test("is asked of no third node while two are at it, however late it is, nor is one paid for", async () => {
+    const { registries, upstream, observer } = await openWarm({ hedge: { budget: 0.5 } }, 3);
+    const before = observer.count("retry");
+    for (const registry of registries) {
+      registry.script(({ operation }) => (operation === "info" ? undefined : new Promise(() => undefined)));
+    }
+    await expect(upstream.call(acceptCall({ deadline: inTime(800) }))).rejects.toMatchObject({ status: 504 });
+    expect(registries.reduce((sum, { calls }) => sum + calls.count("transfer_accept"), 0)).toBe(2);
+    expect(observer.count("retry")).toBe(before);
   });
 
   test("makes at most 5 % more calls", async () => {

@@ -11,7 +11,7 @@ import type { UpstreamParts } from "../parts.ts";
 import { isOwnRefusal, type ReadingContext } from "../wire/answer.ts";
 import { refusedByLimit } from "../wire/connection-failure.ts";
 import { type AnswerListener, WireRequest } from "../wire/request.ts";
-import { ALONE, type Schedule } from "./hedging.ts";
+import type { Moment } from "./hedging.ts";
 
 /** What an attempt begins with. */
 interface AttemptOptions {
@@ -39,7 +39,8 @@ export class Attempt {
   readonly startedAt: Instant;
   readonly deadline: Instant;
   readonly request: WireRequest;
-  schedule: Schedule = ALONE;
+  /** What is to come while it has not ended, in this order; nothing where no other may run beside it. */
+  moments: Moment[] = [];
   isOver = false;
   /** Since when nothing is waited for but the node. */
   quietSince: Instant;
@@ -79,8 +80,7 @@ export class Attempt {
 
   /** When something about it has to be decided next. */
   get due(): Instant {
-    const { hedgeAt, retryAt, lateAt } = this.schedule;
-    return Math.min(this.deadline, hedgeAt, retryAt, lateAt);
+    return Math.min(this.deadline, this.moments[0]?.at ?? Infinity);
   }
 
   /** How long the node has had, but for the time in which it waited for a client. */

@@ -12,7 +12,7 @@ import type { Exchange } from "../wire/in-step.ts";
 import { Admission } from "./admission.ts";
 import { compareWithCall, isOfAnother, readOutcome } from "./answer.ts";
 import { Attempt, chooseNode } from "./attempt.ts";
-import { decideHedge, scheduleAttempt } from "./hedging.ts";
+import { type Moment, momentsOf, payForBeside } from "./hedging.ts";
 import {
   endOutrun,
   hasFailedEverywhere,
@@ -181,27 +181,22 @@ class CallRun {
     for (const attempt of this.running) {
       if (now >= Math.min(attempt.deadline, this.deadline)) {
         this.ended.push({ attempt, reading: { answer: undefined, failure: attempt.timeout } });
-      } else if (now >= attempt.due) this.decideBeside(attempt, now);
+        continue;
+      }
+      while ((attempt.moments[0]?.at ?? Infinity) <= now) this.decideBeside(attempt, attempt.moments.shift()!, now);
     }
   }
 
-  /** Decides about one that has not ended and is slow, or late. */
-  private decideBeside(attempt: Attempt, now: Instant): void {
+  /** Does what is due about one that has not ended: where another may run beside it and is paid for, that begins. */
+  private decideBeside(attempt: Attempt, { what }: Moment, now: Instant): void {
     const { parts, call } = this;
-    if (now >= attempt.schedule.lateAt) noteLate(attempt);
-    const { action, schedule } = decideHedge(
-      {
-        schedule: attempt.schedule,
-        isAlone: this.running.length === 1 && !this.isStartingBeside,
-        hasOther: parts.choice.hasOtherBeside(now, this.tried),
-        mayRetry: this.counted < parts.config.retry.attempts && !hasFailedEverywhere(parts, "timeout", call),
-      },
-      now,
-    );
-    attempt.schedule = schedule;
-    if (action === "wait" || !this.admission.tryEnterBeside() || !payForBeside(parts, action)) return;
-    if (action === "retry") this.counted += 1;
-    void this.beginBeside(action);
+    if (what === "late") return noteLate(attempt);
+    if (this.running.length > 1 || this.isStartingBeside || !parts.choice.hasOtherBeside(now, this.tried)) return;
+    const isSpent = this.counted >= parts.config.retry.attempts || hasFailedEverywhere(parts, "timeout", call);
+    if (what === "retry" && isSpent) return;
+    if (!this.admission.tryEnterBeside() || !payForBeside(parts, what)) return;
+    if (what === "retry") this.counted += 1;
+    void this.beginBeside(what);
   }
 
   /** Begins another beside the one that runs, if no other call waits for one of `rateLimit`. */
@@ -257,7 +252,7 @@ class CallRun {
     if (!isSole && call.priority !== "background" && call.poll === undefined) {
       const mayHedge = kind === "first" && hedge.enabled && (call.priority === "post" || call.priority === "miss");
       const slow = parts.latencies.slow(call.operation);
-      attempt.schedule = scheduleAttempt({ now, deadline, attemptTimeout, slow, mayHedge });
+      attempt.moments = momentsOf({ now, deadline, attemptTimeout, slow, mayHedge });
     }
     this.running.push(attempt);
     attempt.send();
@@ -366,19 +361,6 @@ class CallRun {
 /** Whether another node may have an answer that a client has more of. */
 function isWorthAnother({ failure }: Reading): boolean {
   return failure !== undefined && consequences[failure.reason].elsewhere;
-}
-
-/** Takes an attempt that begins beside another out of the budget of its kind; false when there is none left. */
-function payForBeside({ hedges, retries, observer, config }: UpstreamParts, kind: "hedge" | "retry"): boolean {
-  if (kind === "hedge") {
-    const isPaid = hedges.spend();
-    observer.hedge(config.name, isPaid ? "started" : "refused");
-    return isPaid;
-  }
-  const isPaid = retries.spend();
-  if (isPaid) observer.retry(config.name, "timeout");
-  else observer.retryBudgetExhausted(config.name);
-  return isPaid;
 }
 
 function ignore(): void {}

@@ -1,5 +1,6 @@
 import type { Duration, Instant } from "../../clock.ts";
 import type { Operation } from "../../spec/operations.ts";
+import type { UpstreamParts } from "../parts.ts";
 
 /** Enough that a few slow calls more or less do not move a high quantile from the bulk into the tail. */
 const KEPT = 1_024;
@@ -74,20 +75,17 @@ const LEAST_LATE: Duration = 750;
 /** And not before it took so many times as long as what is slow for its operation. */
 const LATE_FACTOR = 3;
 
-/** When something is to be decided about an attempt that has not ended; `Infinity`: never, or no more. */
-export interface Schedule {
-  /** It is slower than usual: another node is asked beside it, paid from the hedge budget. */
-  readonly hedgeAt: Instant;
-  /** It is very late, or half of the call's time is gone: another node is asked beside it, paid as a retry. */
-  readonly retryAt: Instant;
-  /** It is so late that it speaks against its node. */
-  readonly lateAt: Instant;
+/**
+ * When something is due about an attempt that has not ended. `late`: it speaks against its node; `retry`: it is very late, or
+ * half of the call's time is gone, so that another node is asked beside it, paid as a retry; `hedge`: it is slower than usual,
+ * so that another is, paid from the hedge budget. What cannot be done when it is due is not done later.
+ */
+export interface Moment {
+  readonly at: Instant;
+  readonly what: "late" | "retry" | "hedge";
 }
 
-/** Of an attempt that nothing runs beside: a streamed one, one of background work, one on a sole node. */
-export const ALONE: Schedule = { hedgeAt: Infinity, retryAt: Infinity, lateAt: Infinity };
-
-export interface ScheduleInput {
+export interface MomentInput {
   readonly now: Instant;
   /** Of the whole call. */
   readonly deadline: Instant;
@@ -97,47 +95,28 @@ export interface ScheduleInput {
   readonly mayHedge: boolean;
 }
 
-/** The schedule of an attempt that begins now. */
-export function scheduleAttempt({ now, deadline, attemptTimeout, slow, mayHedge }: ScheduleInput): Schedule {
+/** Those of an attempt that begins now, in the order in which they come. */
+export function momentsOf({ now, deadline, attemptTimeout, slow, mayHedge }: MomentInput): Moment[] {
   const late = Math.max(LEAST_LATE, LATE_FACTOR * (slow ?? 0));
   const lateAt = late < attemptTimeout ? now + late : Infinity;
-  return {
-    hedgeAt: mayHedge && slow !== undefined ? now + Math.max(LEAST_SLOW, slow) : Infinity,
-    retryAt: Math.min(lateAt, now + (deadline - now) / 2),
-    lateAt,
-  };
+  const hedgeAt = mayHedge && slow !== undefined ? now + Math.max(LEAST_SLOW, slow) : Infinity;
+  const moments: Moment[] = [
+    { at: lateAt, what: "late" },
+    { at: Math.min(lateAt, now + (deadline - now) / 2), what: "retry" },
+    { at: hedgeAt, what: "hedge" },
+  ];
+  return moments.filter(({ at }) => at < Infinity).toSorted((a, b) => a.at - b.at);
 }
 
-/** What a call knows when it decides about a second attempt. */
-export interface HedgeState {
-  /** Of the attempt that runs. */
-  readonly schedule: Schedule;
-  /** No other attempt of the call runs or is about to begin. */
-  readonly isAlone: boolean;
-  /** A node that was not tried takes requests. */
-  readonly hasOther: boolean;
-  /** `retry.attempts` allows one more, and the request is not known to fail everywhere. */
-  readonly mayRetry: boolean;
-}
-
-export interface HedgeDecision {
-  /** What to begin beside the attempt that runs. */
-  readonly action: "wait" | "hedge" | "retry";
-  /** What is left to decide. */
-  readonly schedule: Schedule;
-}
-
-/**
- * What a call does at `now` about an attempt that has not ended. Each of its times is decided once: what cannot be done
- * when it is due is not done later.
- */
-export function decideHedge({ schedule, isAlone, hasOther, mayRetry }: HedgeState, now: Instant): HedgeDecision {
-  const isPossible = isAlone && hasOther;
-  const isRetryDue = now >= schedule.retryAt;
-  const retryAt = isRetryDue ? Infinity : schedule.retryAt;
-  const lateAt = now >= schedule.lateAt ? Infinity : schedule.lateAt;
-  // A hedge that is due as well is decided next, should there be nothing to pay the retry from.
-  if (isRetryDue && isPossible && mayRetry) return { action: "retry", schedule: { ...schedule, retryAt, lateAt } };
-  if (now < schedule.hedgeAt) return { action: "wait", schedule: { ...schedule, retryAt, lateAt } };
-  return { action: isPossible ? "hedge" : "wait", schedule: { hedgeAt: Infinity, retryAt, lateAt } };
+/** Takes an attempt that begins beside another out of the budget of its kind; false when there is none left. */
+export function payForBeside({ hedges, retries, observer, config }: UpstreamParts, kind: "hedge" | "retry"): boolean {
+  if (kind === "hedge") {
+    const isPaid = hedges.spend();
+    observer.hedge(config.name, isPaid ? "started" : "refused");
+    return isPaid;
+  }
+  const isPaid = retries.spend();
+  if (isPaid) observer.retry(config.name, "timeout");
+  else observer.retryBudgetExhausted(config.name);
+  return isPaid;
 }
