@@ -1,8 +1,10 @@
 import { type Upload, uploadTimeout } from "../../bodies/upload.ts";
-import { withDeadline } from "../../clock.ts";
-import { GatewayError } from "../../errors.ts";
+import { type Instant, withDeadline } from "../../clock.ts";
+import { GatewayError, isClientGone } from "../../errors.ts";
+import type { Fields } from "../../fields.ts";
 import type { CircuitBreaker } from "../../limits/circuit-breaker.ts";
 import type { WaitTerms } from "../../limits/wait-queue.ts";
+import type { StreamedCall } from "../call.ts";
 import type { UpstreamParts } from "../parts.ts";
 
 /**
@@ -56,6 +58,24 @@ export class Admission {
     await this.whileQueued(concurrency.uploads.enter(terms));
     this.holdsUpload = true;
     if (this.hasLeft || upload.hasArrived) this.leaveUploads();
+  }
+
+  /**
+   * What an attempt costs: a call of `rateLimit`, which is there at once as a rule. Returns the gateway's own credentials, if
+   * the upstream wants some.
+   * @throws GatewayError that is the call's answer
+   */
+  async pay({ operation, priority, maxWait, signal }: StreamedCall, deadline: Instant): Promise<Fields | undefined> {
+    const { credentials, rateLimit, observer, config } = this.parts;
+    const fields = await credentials?.fields({ deadline, signal });
+    if (this.hasLeft) return undefined;
+    try {
+      await rateLimit?.take({ operation, priority, maxWait, deadline, signal });
+    } catch (error) {
+      if (!this.hasLeft && !isClientGone(error)) observer.refused(config.name, "rate-limit");
+      throw error;
+    }
+    return fields;
   }
 
   /** Room for an attempt beside another, which counts as another call, if there is some. */

@@ -1,4 +1,4 @@
-import type { Instant, MaybePromise } from "../../clock.ts";
+import type { Instant } from "../../clock.ts";
 import type { Fields } from "../../fields.ts";
 import { clientGone, GatewayError, isClientGone } from "../../errors.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
@@ -144,20 +144,9 @@ class CallRun {
     this.admission.leave();
   }
 
-  /** Takes a call out of `rateLimit`, which is there at once as a rule, and sends. */
   private async begin(kind: "first" | "retry"): Promise<void> {
-    const { parts, call, deadline } = this;
     this.counted += 1;
-    const credentials = await this.credentials();
-    if (this.admission.hasLeft) return;
-    try {
-      const { operation, priority, maxWait, signal } = call;
-      await parts.rateLimit?.take({ operation, priority, maxWait, deadline, signal });
-    } catch (error) {
-      if (!isClientGone(error)) parts.observer.refused(parts.config.name, "rate-limit");
-      throw error;
-    }
-    this.send(kind, false, credentials);
+    this.send(kind, false, await this.admission.pay(this.call, this.deadline));
   }
 
   /** Waits for one of the attempts that run to bring an answer, or for the last of them to fail. */
@@ -201,22 +190,17 @@ class CallRun {
 
   /** Begins another beside the one that runs, if no other call waits for one of `rateLimit`. */
   private async beginBeside(kind: "hedge" | "retry"): Promise<void> {
+    const { parts, call, deadline } = this;
     this.isStartingBeside = true;
     try {
-      const credentials = await this.credentials();
-      const isPaid = (await this.parts.rateLimit?.tryTake(this.call.operation, "background")) ?? true;
+      const credentials = await parts.credentials?.fields({ deadline, signal: call.signal });
+      const isPaid = (await parts.rateLimit?.tryTake(call.operation, "background")) ?? true;
       if (isPaid && !this.admission.hasLeft && this.running.length === 1) this.send(kind, true, credentials);
     } catch {
       // The one that runs goes on alone.
     }
     this.isStartingBeside = false;
     this.wake();
-  }
-
-  /** The gateway's own, if the upstream wants some. */
-  private credentials(): MaybePromise<Fields> | undefined {
-    const { parts, call, deadline } = this;
-    return parts.credentials?.fields({ deadline, signal: call.signal });
   }
 
   /** Sends the request to the node that is likely to answer soonest. */

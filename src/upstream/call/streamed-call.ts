@@ -124,21 +124,14 @@ class StreamedRun implements StreamListener {
 
   /** All that comes before the answer: places, credentials, a call of `rateLimit`, a node. */
   private async begin(): Promise<void> {
-    const { parts, call, upload, admission } = this;
-    const { operation, priority, maxWait, signal, bodyDeadline = this.deadline } = call;
+    const { call, upload, admission } = this;
+    const { priority, signal, bodyDeadline = this.deadline } = call;
     this.throwIfVain();
     if (upload !== undefined) await admission.enterUploads(upload, { priority, deadline: bodyDeadline, signal });
     await admission.enter({ priority, deadline: this.deadline, signal });
     if (admission.hasLeft) return;
     this.arm();
-    const credentials = await parts.credentials?.fields({ deadline: this.deadline, signal });
-    if (admission.hasLeft) return;
-    try {
-      await parts.rateLimit?.take({ operation, priority, maxWait, deadline: this.deadline, signal });
-    } catch (error) {
-      if (!admission.hasLeft) parts.observer.refused(parts.config.name, "rate-limit");
-      throw error;
-    }
+    const credentials = await admission.pay(call, this.deadline);
     if (!admission.hasLeft) this.send(credentials);
   }
 

@@ -50,12 +50,8 @@ const ABORTED = new Error("the answer is not needed any more");
  * as one is open that may carry it. A connection that closes before the request could be sent on it is replaced.
  */
 export class WireRequest implements Dispatcher.DispatchHandler {
-  /** Of the answer; undefined until it has begun. */
-  status: number | undefined;
   /** What was asked over its connection, where it matters whether the answer is in step; streams have numbers. */
   exchange: Exchange | undefined;
-  /** Of an answer that has ended: it may have more that did not come. */
-  mayBeCut = false;
   private readonly source: ConnectionSource;
   private readonly request: NodeRequest;
   private readonly listener: AnswerListener;
@@ -63,6 +59,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   /** Of the connection that was opened for it last; undefined where there was one. */
   private opening: Opening | undefined;
   private controller: Dispatcher.DispatchController | undefined;
+  private head: { readonly status: number; mayBeCut: boolean } | undefined;
   private wasRefused = false;
   private isPaused = false;
   private isOver = false;
@@ -90,6 +87,16 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   /** The request is on its way. */
   get isSent(): boolean {
     return this.controller !== undefined;
+  }
+
+  /** Of the answer; undefined until it has begun. */
+  get status(): number | undefined {
+    return this.head?.status;
+  }
+
+  /** Of an answer that has ended: it may have more that did not come. */
+  get mayBeCut(): boolean {
+    return this.head?.mayBeCut ?? false;
   }
 
   /** Reads no more of the answer until {@link resume}. */
@@ -133,10 +140,10 @@ export class WireRequest implements Dispatcher.DispatchHandler {
       if (this.received > MOST_INTERIM) this.refuse(controller, tooManyInterim());
       return;
     }
-    this.status = status;
     this.received = 0;
     const fields = fieldsFromRaw((controller.rawHeaders ?? []) as readonly Buffer[]);
-    this.mayBeCut = this.connection?.protocol === "http/1.1" && isEndedByClose(status, fields);
+    const mayBeCut = this.connection?.protocol === "http/1.1" && isEndedByClose(status, fields);
+    this.head = { status, mayBeCut };
     this.listener.onHead(status, fields);
   }
 
@@ -152,7 +159,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController): void {
-    this.mayBeCut ||= mayBeCut(controller);
+    if (this.head !== undefined && mayBeCut(controller)) this.head.mayBeCut = true;
     const connection = this.connection!;
     this.connection = undefined;
     this.controller = undefined;
@@ -181,7 +188,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   private mayGoElsewhere(connection: Connection | undefined, error: Error): boolean {
     if (!(error instanceof ConnectionGone) || connection === undefined) return false;
     if (!this.isSent) return this.opening === undefined;
-    if (this.status !== undefined || this.wasRefused || this.request.body instanceof Readable) return false;
+    if (this.head !== undefined || this.wasRefused || this.request.body instanceof Readable) return false;
     this.wasRefused = true;
     this.controller = undefined;
     return true;
