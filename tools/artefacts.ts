@@ -7,6 +7,7 @@ import { renderFirstKeys, renderTopic } from "./config-table.ts";
 import { renderOverview } from "./dashboard-overview.ts";
 import { renderUpstreamDashboard } from "./dashboard-upstream.ts";
 import { renderHelmValuesSchema } from "./helm-values-schema.ts";
+import { renderDocument } from "./openapi/document.ts";
 import { renderErrorsTable, renderLogEvents, renderMetricsTable } from "./reference-tables.ts";
 
 /** Everything in the project that is generated from code. */
@@ -23,6 +24,8 @@ export const artefacts: readonly Artefact[] = [
   { file: "config/helm/files/dashboards/overview.json", render: renderOverview },
   { file: "config/helm/files/dashboards/upstream.json", render: renderUpstreamDashboard },
   { file: "config/helm/values.schema.json", render: renderHelmValuesSchema },
+  { file: "src/spec/openapi-one.json", render: () => renderDocument(false) },
+  { file: "src/spec/openapi-several.json", render: () => renderDocument(true) },
   { file: RUNBOOKS, marker: "runbooks", render: renderRunbooks },
   { file: "docs/operations/log-events.md", marker: "log-events", render: renderLogEvents },
   { file: "docs/operations/metrics.md", marker: "metrics", render: renderMetricsTable },

@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import { type ApiDocument, describeApi } from "../src/spec/openapi.ts";
+import type { MadeDocument } from "../src/spec/openapi.ts";
+import { makeDocument } from "./openapi/document.ts";
 
 /** What is read of a JSON Schema; the document uses nothing else. */
 interface Schema {
@@ -41,15 +42,7 @@ type Content = Readonly<Record<string, { readonly schema?: Schema }>>;
  * that openapi-fetch reads. Written here, because openapi-typescript needs a compiler API that TypeScript 7 has not.
  */
 export function renderClientTypes(): string {
-  const document = describeApi({
-    version: "",
-    alias: "registry",
-    prefix: "/api/token-standard/v0/registrars",
-    adminHeader: "X-Instrument-Admin",
-    isAggregate: true,
-    takesAuthorization: true,
-    strangers: "limited",
-  });
+  const document = makeDocument(true);
   return format(`// Generated from the OpenAPI document (npm run generate).
 
 /** A path that knows these methods alone. */
@@ -94,7 +87,7 @@ function format(text: string): string {
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /** Each by its name; an operation takes some of them. */
-function headerFieldsOf(document: ApiDocument): ReadonlyMap<string, Parameter> {
+function headerFieldsOf(document: MadeDocument): ReadonlyMap<string, Parameter> {
   const operations = Object.values(document.paths).flatMap((each) => operationsOf(each as PathItem));
   const headers = operations.flatMap(([, each]) => parametersOf(document, each)).filter((each) => each.in === "header");
   return new Map(headers.map((each) => [each.name, each]));
@@ -105,16 +98,16 @@ function operationsOf(path: PathItem): [method: string, Operation][] {
   return Object.entries(path).filter(([method]) => METHODS.includes(method));
 }
 
-function parametersOf(document: ApiDocument, { parameters = [] }: Operation): Parameter[] {
+function parametersOf(document: MadeDocument, { parameters = [] }: Operation): Parameter[] {
   return parameters.map((each) => resolved(document, each) as Parameter);
 }
 
-function renderPath(document: ApiDocument, path: string, item: PathItem): string {
+function renderPath(document: MadeDocument, path: string, item: PathItem): string {
   const lines = operationsOf(item).map(([method, each]) => renderOperation(document, method, each));
   return `${JSON.stringify(path)}: Path<{ ${lines.join("\n")} }>;`;
 }
 
-function renderOperation(document: ApiDocument, method: string, operation: Operation): string {
+function renderOperation(document: MadeDocument, method: string, operation: Operation): string {
   const { requestBody } = operation;
   const body =
     requestBody === undefined
@@ -197,8 +190,8 @@ function renderObject({ properties = {}, required = [], additionalProperties }: 
 }
 
 /** What a `$ref` of the document points to. */
-function resolved(document: ApiDocument, part: { readonly $ref?: string }): unknown {
+function resolved(document: MadeDocument, part: { readonly $ref?: string }): unknown {
   if (part.$ref === undefined) return part;
-  const [, , kind, name] = part.$ref.split("/") as [string, string, keyof ApiDocument["components"], string];
+  const [, , kind, name] = part.$ref.split("/") as [string, string, keyof MadeDocument["components"], string];
   return document.components[kind][name];
 }

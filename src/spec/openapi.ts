@@ -1,7 +1,5 @@
-import { type Endpoint, endpointPath, ENDPOINTS, idNameOf } from "./endpoints.ts";
-import { COMMON_PARAMETERS, describeErrors, HEADER_FIELDS } from "./openapi-answers.ts";
-import { describeEndpoint, describePages, describePassThrough, TAGS } from "./openapi-operations.ts";
-import { ErrorBody, type SchemaName, SCHEMAS, SupportedApis } from "./schemas.ts";
+import one from "./openapi-one.json" with { type: "json" };
+import several from "./openapi-several.json" with { type: "json" };
 
 /** What the description depends on. */
 export interface ApiOptions {
@@ -19,44 +17,44 @@ export interface ApiOptions {
   readonly strangers: "unlimited" | "limited" | "refused";
 }
 
-/** An OpenAPI 3.1 document. */
-export interface ApiDocument {
+/** What of the document `npm run generate` makes: the same at every gateway of one registry, or of several. */
+export interface MadeDocument {
   readonly openapi: "3.1.0";
+  /** Those that depend on no configuration. */
+  readonly servers: readonly object[];
+  readonly tags: readonly object[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  readonly components: Readonly<Record<"schemas" | "responses" | "headers" | "parameters", Record<string, unknown>>>;
+}
+
+/** An OpenAPI 3.1 document. */
+export interface ApiDocument extends MadeDocument {
   readonly info: {
     readonly title: string;
     readonly version: string;
     readonly description: string;
     readonly license: object;
   };
-  readonly servers: readonly object[];
   readonly security: readonly object[];
-  readonly tags: readonly object[];
-  readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  readonly components: Readonly<Record<"schemas" | "responses" | "headers" | "parameters", Record<string, unknown>>>;
 }
 
-/** Describes everything the public listener answers, from the very schemas that requests and answers are held to. */
+/** Describes everything the public listener answers. */
 export function describeApi(options: ApiOptions): ApiDocument {
-  const paths = describePaths(options);
-  const components = {
-    schemas: {
-      ...Object.fromEntries(Object.entries(SCHEMAS).map(([name, each]) => [name, inner(each, each)])),
-      // As published, so that the types made of both are the same. Registries are not held to it.
-      SupportedApis: { ...(inner(SupportedApis, SupportedApis) as object), additionalProperties: { type: "integer" } },
-    },
-    responses: describeErrors(inner(ErrorBody), options.strangers !== "unlimited"),
-    headers: HEADER_FIELDS,
-    parameters: COMMON_PARAMETERS,
-  };
+  const made = (options.isAggregate ? several : one) as unknown as MadeDocument;
+  const { schemas, responses, headers, parameters } = made.components;
+  const admin = { ...(parameters["Admin"] as object), name: options.adminHeader };
   return {
-    openapi: "3.1.0",
+    openapi: made.openapi,
     info: describeInfo(options),
-    servers: [PLAIN, describeRegistryServer(options)],
+    servers: [...made.servers, describeRegistryServer(options)],
     security: describeSecurity(options),
-    tags: describeTags(options),
-    paths,
+    tags: made.tags,
+    paths: made.paths,
     components: {
-      ...withoutUnused(paths, components),
+      schemas,
+      responses,
+      headers,
+      parameters: { ...parameters, Admin: admin },
       ...describeSecuritySchemes(options),
     },
   };
@@ -80,8 +78,6 @@ function describeSecuritySchemes({ takesAuthorization, strangers }: ApiOptions):
   };
   return Object.keys(securitySchemes).length === 0 ? {} : { securitySchemes };
 }
-
-const PLAIN = { url: "/", description: "The plain base URL" };
 
 const API_KEY = {
   type: "apiKey",
@@ -119,56 +115,4 @@ function describeRegistryServer({ prefix, alias }: ApiOptions): object {
     description: "One registry: {admin} is the party id of its admin, or its alias.",
     variables: { admin: { default: alias } },
   };
-}
-
-function describeTags({ isAggregate }: ApiOptions): object[] {
-  return Object.entries(TAGS)
-    .filter(([name]) => isAggregate || name !== "catalogue")
-    .map(([name, description]) => ({ name, description }));
-}
-
-function describePaths(options: ApiOptions): ApiDocument["paths"] {
-  const paths: Record<string, object> = {};
-  for (const endpoint of ENDPOINTS) {
-    const method = endpoint.kind === "metadata" ? "get" : "post";
-    paths[pathOf(endpoint)] = { [method]: describeEndpoint(endpoint, options) };
-  }
-  paths["/registry/{path}"] = describePassThrough(options);
-  for (const [path, get] of Object.entries(describePages(options))) paths[path] = { servers: [PLAIN], get };
-  return inner(paths) as ApiDocument["paths"];
-}
-
-/** The components that `paths` refer to, directly or through others. */
-function withoutUnused(paths: object, components: ApiDocument["components"]): ApiDocument["components"] {
-  const used = new Set<string>();
-  const collect = (part: unknown): void => {
-    for (const [, reference, kind, name] of JSON.stringify(part).matchAll(REFERENCE)) {
-      if (used.has(reference!)) continue;
-      used.add(reference!);
-      collect(components[kind as keyof typeof components][name!]);
-    }
-  };
-  collect(paths);
-  return Object.fromEntries(
-    Object.entries(components).map(([kind, named]) => [
-      kind,
-      Object.fromEntries(Object.entries(named).filter(([name]) => used.has(`${kind}/${name}`))),
-    ]),
-  ) as ApiDocument["components"];
-}
-
-const REFERENCE = /"\$ref":"#\/components\/(([a-z]+)\/([^"]+))"/g;
-
-function pathOf(endpoint: Endpoint): string {
-  return endpointPath(endpoint, "\0").replace("%00", `{${idNameOf(endpoint)!}}`);
-}
-
-/** A schema as JSON, with references in the place of those that have a name, `self` excepted. */
-function inner(schema: unknown, self?: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map((each) => inner(each));
-  if (typeof schema !== "object" || schema === null) return schema;
-  const name =
-    schema === self ? undefined : (Object.keys(SCHEMAS) as SchemaName[]).find((each) => SCHEMAS[each] === schema);
-  if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
-  return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, inner(value)]));
 }

@@ -1,5 +1,4 @@
 import type { SchemaName } from "./schemas.ts";
-import type { Tag } from "./openapi-operations.ts";
 
 /**
  * What there is to say of each endpoint of the token-registry API, once: eleven of version 1 (CIP-56) and ten of version 2
@@ -9,6 +8,9 @@ import type { Tag } from "./openapi-operations.ts";
 
 /** A path from the root of an instrument admin in a request body (field.md, *Which admin does a request mean?*). */
 export type AdminPaths = readonly (readonly string[])[];
+
+/** The group in which the API's description shows it. */
+export type Tag = "token metadata" | keyof typeof CONTRACTS;
 
 interface EndpointRecord {
   /** Below `/registry`; what is in braces stands for any one segment, under the name that the standard has for it. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { differences, meaningOf } from "../../src/bodies/meaning.ts";
 import { CACHED_OPERATIONS, type Operation, OPERATIONS } from "../../src/spec/operations.ts";
-import { ENDPOINT_EXAMPLES } from "../../src/spec/openapi-examples.ts";
+import { ENDPOINT_EXAMPLES } from "../../tools/openapi/examples.ts";
 
 const said = (operation: Operation, body: unknown) =>
   meaningOf(operation, Buffer.from(typeof body === "string" ? body : JSON.stringify(body)));

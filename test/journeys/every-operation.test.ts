@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { differences, meaningOf } from "../../src/bodies/meaning.ts";
 import type { CacheContents } from "../../src/operations/answers.ts";
 import { endpointOf, endpointPath } from "../../src/spec/endpoints.ts";
-import { ENDPOINT_EXAMPLES } from "../../src/spec/openapi-examples.ts";
+import { ENDPOINT_EXAMPLES } from "../../tools/openapi/examples.ts";
 import {
   CACHED_OPERATIONS,
   cachedRecord,

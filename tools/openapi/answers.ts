@@ -1,4 +1,4 @@
-import { CLIENT_ERRORS } from "../errors.ts";
+import { CLIENT_ERRORS } from "../../src/errors.ts";
 
 /**
  * What answers have in common in the description of the API: header fields, errors, and the parameters of every
@@ -59,13 +59,10 @@ export const HEADER_FIELDS = {
 
 export type HeaderName = keyof typeof HEADER_FIELDS;
 
-/** Statuses of the errors that an operation may answer, besides those of {@link CLIENT_STATUSES}. */
-const OF_ANY = ["400", "404", "500", "default"];
-const OF_REGISTRY = ["429", "502", "503", "504"];
+/** Statuses of the errors that an operation may answer. Those about who calls are 401, 403 and 429. */
+const OF_ANY = ["400", "401", "403", "404", "429", "500", "default"];
+const OF_REGISTRY = ["502", "503", "504"];
 const OF_BODY = ["408", "413", "415"];
-
-/** Of every operation, where the gateway knows who calls. */
-export const CLIENT_STATUSES: readonly string[] = ["401", "403", "429"];
 
 /** The registry's own 409 to a call. */
 const REASSIGNED = "reassigned";
@@ -92,6 +89,14 @@ export const ANSWER_KINDS: Readonly<Record<AnswerKind, KindOfAnswer>> = {
   changes: { fields: ["X-Request-Id", "Cache-Control"], errors: [...OF_ANY, "503"] },
 };
 
+/** Of operations that a registry answers. A gateway describes it by the name that `routing.adminHeader` gives it. */
+export const ADMIN_FIELD = {
+  name: "X-Instrument-Admin",
+  in: "header",
+  description: "Party id or alias of the admin, where the path names none.",
+  schema: { type: "string" },
+} as const;
+
 /** Header fields that every operation takes, by the name they have in the document. */
 export const COMMON_PARAMETERS = {
   RequestId: {
@@ -114,16 +119,16 @@ export const COMMON_PARAMETERS = {
 /** The header fields that an error has besides its id and its code. */
 const FIELDS_OF_ERRORS: Readonly<Record<string, readonly HeaderName[]>> = {
   "401": ["WWW-Authenticate"],
-  "429": ["Retry-After"],
+  "429": ["Retry-After", "RateLimit", "RateLimit-Policy"],
   "502": ["Proxy-Status"],
   "503": ["Retry-After", "Proxy-Status"],
   "504": ["Proxy-Status"],
 };
 
-/** Errors by their status, as components of the document. @param ofClients some are about who calls */
-export function describeErrors(schema: unknown, ofClients: boolean): Record<string, object> {
-  const statuses = [...new Set([...OF_ANY, ...OF_REGISTRY, ...OF_BODY, ...CLIENT_STATUSES, "409"])];
-  const own = statuses.map((status) => [status, describeError(status, statuses, schema, ofClients)] as const);
+/** Errors by their status, as components of the document. */
+export function describeErrors(schema: unknown): Record<string, object> {
+  const statuses = [...new Set([...OF_ANY, ...OF_REGISTRY, ...OF_BODY, "409"])];
+  const own = statuses.map((status) => [status, describeError(status, statuses, schema)] as const);
   const error = "The contract is being reassigned to another synchronizer. Try again later.";
   const reassigned = {
     description:
@@ -134,14 +139,13 @@ export function describeErrors(schema: unknown, ofClients: boolean): Record<stri
   return { ...Object.fromEntries(own), [REASSIGNED]: reassigned };
 }
 
-function describeError(status: string, described: readonly string[], schema: unknown, ofClients: boolean): object {
+function describeError(status: string, described: readonly string[], schema: unknown): object {
   const errors = Object.entries(CLIENT_ERRORS).filter(([code, each]) => {
     const known = described.includes(String(each.status)) ? String(each.status) : "default";
     return known === status && code !== "client_gone";
   });
   const [code, { means }] = errors[0]!;
   const fields = FIELDS_OF_ERRORS[status] ?? [];
-  const limits: readonly HeaderName[] = ofClients && status === "429" ? ["RateLimit", "RateLimit-Policy"] : [];
   const example = {
     error: `registry-gateway: ${means}`,
     code,
@@ -150,7 +154,7 @@ function describeError(status: string, described: readonly string[], schema: unk
   };
   return {
     description: `${status === "default" ? "Any other error" : "An error"} of the registry's own, or by its code: ${errors.map(([each]) => `\`${each}\``).join(", ")}.`,
-    headers: headerRefs(["X-Request-Id", "Registry-Gateway-Error", ...fields, ...limits]),
+    headers: headerRefs(["X-Request-Id", "Registry-Gateway-Error", ...fields]),
     content: { "application/json": { schema, example } },
   };
 }

@@ -1,4 +1,4 @@
-import type { EndpointName } from "./operations.ts";
+import type { EndpointName } from "../../src/spec/operations.ts";
 
 /**
  * Bodies to show in the description of the API. All values are made up; shapes and lengths are those of real ones, but

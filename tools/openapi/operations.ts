@@ -1,23 +1,15 @@
 import { type TSchema, Type } from "typebox";
-import { type Endpoint, idNameOf } from "./endpoints.ts";
-import {
-  ANSWER_KINDS,
-  type AnswerKind,
-  CLIENT_STATUSES,
-  COMMON_PARAMETERS,
-  errorRefs,
-  headerRefs,
-} from "./openapi-answers.ts";
+import { type Endpoint, idNameOf } from "../../src/spec/endpoints.ts";
+import { cachedRecord, OPERATION_RECORDS } from "../../src/spec/operations.ts";
+import * as schemas from "../../src/spec/schemas.ts";
+import { ANSWER_KINDS, type AnswerKind, COMMON_PARAMETERS, errorRefs, headerRefs } from "./answers.ts";
 import {
   CATALOGUE_EXAMPLE,
   CHANGE_EVENTS_EXAMPLE,
   CHANGES_EXAMPLE,
   ENDPOINT_EXAMPLES,
   REGISTRIES_EXAMPLE,
-} from "./openapi-examples.ts";
-import type { ApiOptions } from "./openapi.ts";
-import { cachedRecord, OPERATION_RECORDS } from "./operations.ts";
-import * as schemas from "./schemas.ts";
+} from "./examples.ts";
 
 /** Groups of operations, in the order in which they are shown. */
 export const TAGS = {
@@ -30,12 +22,10 @@ export const TAGS = {
   "this API": "The description that you read.",
 } as const;
 
-export type Tag = keyof typeof TAGS;
-
 /** One operation, before what all of them have is added. */
 interface OwnParts {
   readonly id: string;
-  readonly tag: Tag;
+  readonly tag: keyof typeof TAGS;
   readonly summary: string;
   readonly description?: string | undefined;
   readonly parameters?: readonly object[];
@@ -64,6 +54,8 @@ const PARTIAL = query(
   Type.Boolean(),
 );
 
+const ADMIN = { $ref: "#/components/parameters/Admin" };
+
 const SEARCH_PARAMETERS = [
   query("query", "Searched for in id, name and symbol.", Type.String()),
   query("admin", "Only the registry of this party id or alias.", Type.String()),
@@ -74,42 +66,39 @@ const SEARCH_PARAMETERS = [
 ];
 
 /** One of the endpoints of the standard. */
-export function describeEndpoint(endpoint: Endpoint, options: ApiOptions): object {
+export function describeEndpoint(endpoint: Endpoint, isAggregate: boolean): object {
   const { operation, kind } = endpoint;
   const { tag, summary, answer: name } = OPERATION_RECORDS[operation];
   const cached = kind === "metadata" ? cachedRecord(operation) : undefined;
-  const merged = options.isAggregate ? cached?.merged : undefined;
+  const merged = isAggregate ? cached?.merged : undefined;
   const [answer, mergedAnswer] = [schemas.SCHEMAS[name], schemas.SCHEMAS[merged?.answer ?? name]];
   const example = ENDPOINT_EXAMPLES[operation];
   const idName = idNameOf(endpoint);
-  return describeOperation(
-    {
-      id: operation,
-      tag,
-      summary,
-      description: merged?.text,
-      parameters: [
-        ...(idName === undefined
-          ? []
-          : [inPath(idName, `${cached ? "Instrument" : "Contract"} id, as one percent-encoded segment.`)]),
-        ...(cached?.address === "page" ? [PAGE_SIZE, PAGE_TOKEN] : []),
-        ...(merged === undefined ? [] : [PARTIAL]),
-        adminField(options),
-      ],
-      requestBody: bodyOf(kind, example.request),
-      kind: cached === undefined ? "call" : "cached",
-      answer: {
-        type: "application/json",
-        schema: mergedAnswer === answer ? answer : Type.Union([answer, mergedAnswer]),
-        examples: {
-          "one-registry": example.answer,
-          ...(merged === undefined || example.merged === undefined ? {} : { "all-registries": example.merged }),
-        },
+  return describeOperation({
+    id: operation,
+    tag,
+    summary,
+    description: merged?.text,
+    parameters: [
+      ...(idName === undefined
+        ? []
+        : [inPath(idName, `${cached ? "Instrument" : "Contract"} id, as one percent-encoded segment.`)]),
+      ...(cached?.address === "page" ? [PAGE_SIZE, PAGE_TOKEN] : []),
+      ...(merged === undefined ? [] : [PARTIAL]),
+      ADMIN,
+    ],
+    requestBody: bodyOf(kind, example.request),
+    kind: cached === undefined ? "call" : "cached",
+    answer: {
+      type: "application/json",
+      schema: mergedAnswer === answer ? answer : Type.Union([answer, mergedAnswer]),
+      examples: {
+        "one-registry": example.answer,
+        ...(merged === undefined || example.merged === undefined ? {} : { "all-registries": example.merged }),
       },
-      isMerged: merged !== undefined,
     },
-    options,
-  );
+    isMerged: merged !== undefined,
+  });
 }
 
 /** OpenAPI has no parameter of several segments. */
@@ -126,83 +115,74 @@ const ANY_QUERY = {
 };
 
 /** Drafts and other families of APIs. */
-export function describePassThrough(options: ApiOptions): object {
+export function describePassThrough(): object {
   const get: OwnParts = {
     id: "pass_through",
     tag: "other paths",
     summary: "Any other path, passed through to the registry untouched",
-    parameters: [inPath("path", OTHER_PATH), ANY_QUERY, adminField(options)],
+    parameters: [inPath("path", OTHER_PATH), ANY_QUERY, ADMIN],
     kind: "streamed",
     answer: { description: "Whatever the registry answers", type: "*/*" },
   };
   const requestBody = { required: false, content: { "application/json": { schema: Type.Unknown() } } };
   const post = { ...get, id: "pass_through_post", requestBody };
-  return { get: describeOperation(get, options), post: describeOperation(post, options) };
+  return { get: describeOperation(get), post: describeOperation(post) };
 }
 
 /** The gateway's own pages, all of them GETs, by path. */
-export function describePages(options: ApiOptions): Readonly<Record<string, object>> {
+export function describePages(isAggregate: boolean): Readonly<Record<string, object>> {
   const page = (id: string, summary: string, answer: OwnParts["answer"]): object =>
-    describeOperation({ id, tag: "this API", summary, kind: "page", answer }, options);
+    describeOperation({ id, tag: "this API", summary, kind: "page", answer });
   const pages = {
     "/openapi.json": page("openapi", "This description", { type: "application/json", schema: Type.Object({}) }),
     "/docs": page("docs", "This description to read", { type: "text/html" }),
     "/": page("home", "What this gateway has, as HTML, or as JSON where Accept prefers that", { type: "text/html" }),
   };
-  return options.isAggregate ? { ...describeCatalogue(options), ...pages } : pages;
+  return isAggregate ? { ...describeCatalogue(), ...pages } : pages;
 }
 
-function describeCatalogue(options: ApiOptions): Readonly<Record<string, object>> {
+function describeCatalogue(): Readonly<Record<string, object>> {
   const ofCatalogue = { tag: "catalogue", kind: "composed", isMerged: true } as const;
   return {
-    "/catalog/v1/registries": describeOperation(
-      {
-        ...ofCatalogue,
-        id: "catalog_registries",
-        summary: "The registries behind this gateway",
-        answer: inCatalogue("The registries", schemas.CatalogueRegistries, REGISTRIES_EXAMPLE),
-      },
-      options,
-    ),
-    "/catalog/v1/instruments": describeOperation(
-      {
-        ...ofCatalogue,
-        id: "catalog_instruments",
-        summary: "Search the instruments of all registries",
-        description:
-          "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
-          "first. X-Registry-Partial names registries whose instruments are not known, or not all of them.",
-        parameters: SEARCH_PARAMETERS,
-        answer: inCatalogue("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
-      },
-      options,
-    ),
-    "/catalog/v1/changes": describeChanges(options),
+    "/catalog/v1/registries": describeOperation({
+      ...ofCatalogue,
+      id: "catalog_registries",
+      summary: "The registries behind this gateway",
+      answer: inCatalogue("The registries", schemas.CatalogueRegistries, REGISTRIES_EXAMPLE),
+    }),
+    "/catalog/v1/instruments": describeOperation({
+      ...ofCatalogue,
+      id: "catalog_instruments",
+      summary: "Search the instruments of all registries",
+      description:
+        "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
+        "first. X-Registry-Partial names registries whose instruments are not known, or not all of them.",
+      parameters: SEARCH_PARAMETERS,
+      answer: inCatalogue("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
+    }),
+    "/catalog/v1/changes": describeChanges(),
   };
 }
 
-function describeChanges(options: ApiOptions): object {
-  return describeOperation(
-    {
-      id: "catalog_changes",
-      tag: "catalogue",
-      summary: "Follow the changes of all registries and their instruments",
-      description:
-        "Server-sent events: `change` with a CatalogueChange, and `reset` where the changes since the client's last id cannot be " +
-        "told, as on a stream without one: list the catalogue then. With `since`, one answer in JSON. Ids hold over replicas that share " +
-        "a Redis, and over restarts.",
-      parameters: [
-        query("since", "Asks for one answer: the changes behind this id; empty: the id to begin with.", Type.String()),
-        { name: "Last-Event-ID", in: "header", description: "Goes on behind this id.", schema: Type.String() },
-      ],
-      kind: "changes",
-      answer: {
-        ...inCatalogue("The changes, as events or as one answer", schemas.CatalogueChanges, CHANGES_EXAMPLE),
-        events: CHANGE_EVENTS_EXAMPLE,
-      },
+function describeChanges(): object {
+  return describeOperation({
+    id: "catalog_changes",
+    tag: "catalogue",
+    summary: "Follow the changes of all registries and their instruments",
+    description:
+      "Server-sent events: `change` with a CatalogueChange, and `reset` where the changes since the client's last id cannot be " +
+      "told, as on a stream without one: list the catalogue then. With `since`, one answer in JSON. Ids hold over replicas that share " +
+      "a Redis, and over restarts.",
+    parameters: [
+      query("since", "Asks for one answer: the changes behind this id; empty: the id to begin with.", Type.String()),
+      { name: "Last-Event-ID", in: "header", description: "Goes on behind this id.", schema: Type.String() },
+    ],
+    kind: "changes",
+    answer: {
+      ...inCatalogue("The changes, as events or as one answer", schemas.CatalogueChanges, CHANGES_EXAMPLE),
+      events: CHANGE_EVENTS_EXAMPLE,
     },
-    options,
-  );
+  });
 }
 
 function inCatalogue(description: string, schema: TSchema, catalogue: unknown): OwnParts["answer"] {
@@ -210,7 +190,7 @@ function inCatalogue(description: string, schema: TSchema, catalogue: unknown): 
 }
 
 /** An operation as the document has it, with what all have: common parameters, errors, the 304 of what has an ETag. */
-function describeOperation(parts: OwnParts, { strangers }: ApiOptions): object {
+function describeOperation(parts: OwnParts): object {
   const { id, tag, summary, description, parameters = [], requestBody, kind, answer, isMerged = false } = parts;
   const { fields, errors } = ANSWER_KINDS[kind];
   const { type, schema, examples = {}, events } = answer;
@@ -232,7 +212,6 @@ function describeOperation(parts: OwnParts, { strangers }: ApiOptions): object {
       "200": { description: answer.description ?? summary, headers, content: { [type]: content, ...stream } },
       ...(fields.includes("ETag") && { "304": { description: known, headers: headerRefs(fields) } }),
       ...errorRefs(errors),
-      ...errorRefs(strangers === "unlimited" ? [] : CLIENT_STATUSES),
       ...errorRefs(id === "instrument" && isMerged ? ["409"] : []),
     },
   };
@@ -247,11 +226,6 @@ function bodyOf(kind: Endpoint["kind"], example: unknown): object | undefined {
   const isFactory = kind === "factory";
   const schema = isFactory ? schemas.FactoryRequest : schemas.ContextRequest;
   return { required: isFactory, content: { "application/json": { schema, example } } };
-}
-
-function adminField({ adminHeader }: ApiOptions): object {
-  const description = "Party id or alias of the admin, where the path names none.";
-  return { name: adminHeader, in: "header", description, schema: Type.String() };
 }
 
 function inPath(name: string, description: string): object {
