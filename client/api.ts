@@ -438,6 +438,51 @@ export interface components {
       nextPageToken?: string | null;
       [name: string]: unknown;
     };
+    /** Choice context. */
+    ChoiceContext: {
+      choiceContextData: { [name: string]: unknown };
+      disclosedContracts: components["schemas"]["DisclosedContract"][];
+      [name: string]: unknown;
+    };
+    /** Transfer factory response. */
+    TransferFactoryWithChoiceContext: {
+      factoryId: string;
+      /** `self`, `direct`, `offer`; an open enumeration. */
+      transferKind: string;
+      choiceContext: components["schemas"]["ChoiceContext"];
+      [name: string]: unknown;
+    };
+    /** Allocation factory response. */
+    FactoryWithChoiceContext: {
+      factoryId: string;
+      choiceContext: components["schemas"]["ChoiceContext"];
+      [name: string]: unknown;
+    };
+    /** Disclosed contract. */
+    DisclosedContract: {
+      templateId: string;
+      contractId: string;
+      createdEventBlob: string;
+      synchronizerId: string;
+      debugPackageName?: string | null;
+      debugPayload?: unknown;
+      debugCreatedAt?: string | null;
+      [name: string]: unknown;
+    };
+    /** API name → minor version the registry supports. */
+    SupportedApis: { [name: string]: number };
+    /** Factory request. Of the choice arguments the gateway reads the admins only. */
+    GetFactoryRequest: {
+      choiceArguments: { [name: string]: unknown };
+      excludeDebugFields?: boolean | null;
+      [name: string]: unknown;
+    };
+    /** Choice-context request. */
+    GetChoiceContextRequest: {
+      meta?: { [name: string]: unknown } | null;
+      excludeDebugFields?: boolean | null;
+      [name: string]: unknown;
+    };
     /** Instrument of one of several registries. */
     MergedInstrument: {
       /** Party id of the admin whose registry lists it. */
@@ -535,51 +580,6 @@ export interface components {
       /** There are more already. */
       more: boolean;
     };
-    /** Choice context. */
-    ChoiceContext: {
-      choiceContextData: { [name: string]: unknown };
-      disclosedContracts: components["schemas"]["DisclosedContract"][];
-      [name: string]: unknown;
-    };
-    /** Disclosed contract. */
-    DisclosedContract: {
-      templateId: string;
-      contractId: string;
-      createdEventBlob: string;
-      synchronizerId: string;
-      debugPackageName?: string | null;
-      debugPayload?: unknown;
-      debugCreatedAt?: string | null;
-      [name: string]: unknown;
-    };
-    /** Transfer factory response. */
-    TransferFactoryWithChoiceContext: {
-      factoryId: string;
-      /** `self`, `direct`, `offer`; an open enumeration. */
-      transferKind: string;
-      choiceContext: components["schemas"]["ChoiceContext"];
-      [name: string]: unknown;
-    };
-    /** Allocation factory response. */
-    FactoryWithChoiceContext: {
-      factoryId: string;
-      choiceContext: components["schemas"]["ChoiceContext"];
-      [name: string]: unknown;
-    };
-    /** Factory request. Of the choice arguments the gateway reads the admins only. */
-    GetFactoryRequest: {
-      choiceArguments: { [name: string]: unknown };
-      excludeDebugFields?: boolean | null;
-      [name: string]: unknown;
-    };
-    /** Choice-context request. */
-    GetChoiceContextRequest: {
-      meta?: { [name: string]: unknown } | null;
-      excludeDebugFields?: boolean | null;
-      [name: string]: unknown;
-    };
-    /** API name → minor version the registry supports. */
-    SupportedApis: { [name: string]: number };
     /** Error. Those of registries may have nothing but `error`. */
     ErrorResponse: {
       /** What is wrong, with what, and what to do. */

@@ -47,8 +47,6 @@ export interface CachedRecord extends EndpointRecord {
   readonly ttl: string;
   readonly maxTtl: string;
   readonly aggregate: AggregateBehaviour;
-  /** Of the aggregate, for the API's description; undefined where it refuses. */
-  readonly merged?: { readonly answer: SchemaName; readonly text: string };
   /** Its entries, in the plural, as in "… are in memory". */
   readonly entries: string;
   /** What its purge takes, as a choice of the console. */
@@ -103,10 +101,6 @@ export const OPERATION_RECORDS = {
     ttl: "10m",
     maxTtl: "24h",
     aggregate: "info",
-    merged: {
-      answer: "GetRegistryInfoResponse",
-      text: "Without an admin: 400 that lists the registries, or the gateway's own admin where one is configured.",
-    },
     summary: "What the registry is and supports",
     entries: "infos",
     purge: "Its info",
@@ -121,10 +115,6 @@ export const OPERATION_RECORDS = {
     ttl: "30s",
     maxTtl: "10m",
     aggregate: "listing",
-    merged: {
-      answer: "MergedPage",
-      text: "Without an admin: the instruments of all registries in turn, each with its `admin`.",
-    },
     summary: "All instruments, in pages",
     entries: "pages of instruments",
     purge: "Its instruments: pages and single ones",
@@ -140,10 +130,6 @@ export const OPERATION_RECORDS = {
     ttl: "30s",
     maxTtl: "10m",
     aggregate: "search",
-    merged: {
-      answer: "MergedInstrument",
-      text: "Without an admin: the instrument if exactly one registry has the id; 409 that names them if several have.",
-    },
     summary: "One instrument",
     entries: "single instruments",
     purge: "One instrument, and the pages",

@@ -1,6 +1,5 @@
 import { type Static, type TObjectOptions, type TSchema, Type } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
-import { CLIENT_ERRORS } from "../errors.ts";
 import { isObject, quote } from "../json.ts";
 import { type Operation, OPERATION_RECORDS } from "./operations.ts";
 
@@ -101,62 +100,6 @@ export const AllocationFactory = Type.Object(
   { ...open, description: "Allocation factory response." },
 );
 
-export const ErrorBody = Type.Object(
-  {
-    error: Type.String({ description: "What is wrong, with what, and what to do." }),
-    code: Type.Optional(
-      Type.Enum(Object.keys(CLIENT_ERRORS), {
-        description: "Which error of the gateway's own this is. It never changes.",
-      }),
-    ),
-    requestId: Type.Optional(
-      Type.String({ description: "The X-Request-Id, by which the gateway's operator finds it." }),
-    ),
-    retryAfter: Type.Optional(Type.Integer({ description: "Seconds after which to try again." })),
-  },
-  { ...open, description: "Error. Those of registries may have nothing but `error`." },
-);
-
-const ofAggregate = { admin: Type.String({ description: "Party id of the admin whose registry lists it." }) };
-
-/** An instrument of the aggregate: as its registry gives it, with its admin. */
-export const MergedInstrument = Type.Object(
-  { ...ofAggregate, ...Instrument.properties },
-  { ...open, description: "Instrument of one of several registries." },
-);
-
-export const MergedPage = Type.Object(
-  { instruments: Type.Array(MergedInstrument), nextPageToken: Type.Optional(Type.String()) },
-  { description: "Page of the instruments of all registries." },
-);
-
-export const CatalogueInstrument = Type.Object(
-  { ...ofAggregate, registry: Type.String({ description: "Alias of its registry." }), ...Instrument.properties },
-  { ...open, description: "Instrument of the catalogue." },
-);
-
-export const CataloguePage = Type.Object(
-  { instruments: Type.Array(CatalogueInstrument), nextPageToken: Type.Optional(Type.String()) },
-  { description: "Page of the instruments that were found." },
-);
-
-export const CatalogueRegistries = Type.Object(
-  {
-    registries: Type.Array(
-      Type.Object({
-        name: Type.String({ description: "Alias." }),
-        admin: Type.Union([Type.String(), Type.Null()], { description: "Null: not learned yet." }),
-        basePath: Type.String({ description: "Its base URL at this gateway." }),
-        supportedApis: Type.Union([SupportedApis, Type.Null()]),
-        health: Type.String({ description: "`up`, `degraded`, `failing`, `unproved`, `wrong-admin` or `disabled`." }),
-        instrumentCount: Type.Union([Type.Integer(), Type.Null()]),
-        asOf: Type.Union([Type.String(), Type.Null()], { description: "When its listing was read, ISO 8601." }),
-      }),
-    ),
-  },
-  { description: "The registries behind the gateway." },
-);
-
 /** What can become of a registry, or of one of its instruments. */
 export const CHANGE_TYPES = [
   "registry_added",
@@ -170,47 +113,6 @@ export const CHANGE_TYPES = [
   "instrument_unpaused",
 ] as const;
 export type ChangeType = (typeof CHANGE_TYPES)[number];
-
-export const CatalogueChange = Type.Object(
-  {
-    id: Type.String({ description: "To go on behind this change." }),
-    type: Type.Enum([...CHANGE_TYPES], {
-      description:
-        "`registry_changed`: it supports other APIs. `registry_relisted`: its instruments are others in ways that are not told " +
-        "one by one, so that they have to be listed again.",
-    }),
-    admin: Type.String({ description: "Party id of the registry's admin." }),
-    registry: Type.String({ description: "Alias of the registry when it changed." }),
-    at: Type.String({ description: "When the registry answered so, ISO 8601." }),
-    supportedApis: Type.Optional(
-      Type.Union([SupportedApis, Type.Null()], { description: "Of `registry_added` and `registry_changed`." }),
-    ),
-    instrument: Type.Optional(
-      Type.Object(
-        { id: Type.String() },
-        {
-          ...open,
-          description:
-            "Of changes of an instrument: its id, and those of name, symbol, decimals and supportedApis that are new; all of them, " +
-            "and paused, where it was added.",
-        },
-      ),
-    ),
-  },
-  { description: "Change of the catalogue." },
-);
-
-export const CatalogueChanges = Type.Object(
-  {
-    changes: Type.Array(CatalogueChange),
-    lastId: Type.String({ description: "The `since` to ask with next." }),
-    reset: Type.Boolean({
-      description: "The changes since that id cannot be told: list the catalogue again, and go on from `lastId`.",
-    }),
-    more: Type.Boolean({ description: "There are more already." }),
-  },
-  { description: "Changes of the catalogue since an id." },
-);
 
 const anyObject = Type.Object({}, open);
 
@@ -246,26 +148,14 @@ export type RegistryInfo = Static<typeof RegistryInfo>;
 export type Instrument = Static<typeof Instrument>;
 export type InstrumentPage = Static<typeof InstrumentPage>;
 
-/** All that have a name in the description of the API: the standard's, where it has one. */
+/** Success bodies by the names that the standard has for them. */
 export const SCHEMAS = {
   GetRegistryInfoResponse: RegistryInfo,
   Instrument,
   ListInstrumentsResponse: InstrumentPage,
-  MergedInstrument,
-  MergedPage,
-  CatalogueInstrument,
-  CataloguePage,
-  CatalogueRegistries,
-  CatalogueChange,
-  CatalogueChanges,
   ChoiceContext,
-  DisclosedContract,
   TransferFactoryWithChoiceContext: TransferFactory,
   FactoryWithChoiceContext: AllocationFactory,
-  GetFactoryRequest: FactoryRequest,
-  GetChoiceContextRequest: ContextRequest,
-  SupportedApis,
-  ErrorResponse: ErrorBody,
 } as const satisfies Readonly<Record<string, TSchema>>;
 
 export type SchemaName = keyof typeof SCHEMAS;

@@ -1,9 +1,10 @@
 import createClient, { type Client } from "openapi-fetch";
 import type { Static } from "typebox";
 import type * as schemas from "../../src/spec/schemas.ts";
+import type { ErrorBody } from "../../tools/openapi/schemas.ts";
 
 type Json<Body> = { content: { "application/json": Body } };
-type Failure = Json<Static<typeof schemas.ErrorBody>>;
+type Failure = Json<Static<typeof ErrorBody>>;
 type Answers<Body> = { 200: Json<Body>; 400: Failure; 404: Failure; 409: Failure; 500: Failure; 502: Failure };
 type WithId = { path: { id: string } };
 /** Both forms of no parameters: an operation without any takes options all the same. */

@@ -1,8 +1,9 @@
 import { type Endpoint, endpointPath, ENDPOINTS, idNameOf } from "../../src/spec/endpoints.ts";
 import type { MadeDocument } from "../../src/spec/openapi.ts";
-import { ErrorBody, type SchemaName, SCHEMAS, SupportedApis } from "../../src/spec/schemas.ts";
+import { SupportedApis } from "../../src/spec/schemas.ts";
 import { ADMIN_FIELD, COMMON_PARAMETERS, describeErrors, HEADER_FIELDS } from "./answers.ts";
 import { describeEndpoint, describePages, describePassThrough, TAGS } from "./operations.ts";
+import { ErrorBody, NAMED_SCHEMAS } from "./schemas.ts";
 
 /**
  * Describes everything the public listener answers, from the very schemas that requests and answers are held to.
@@ -13,7 +14,7 @@ export function makeDocument(isAggregate: boolean): MadeDocument {
   const paths = describePaths(isAggregate);
   const components = {
     schemas: {
-      ...Object.fromEntries(Object.entries(SCHEMAS).map(([name, each]) => [name, inner(each, each)])),
+      ...Object.fromEntries(Object.entries(NAMED_SCHEMAS).map(([name, each]) => [name, inner(each, each)])),
       // As published, so that the types made of both are the same. Registries are not held to it.
       SupportedApis: { ...(inner(SupportedApis, SupportedApis) as object), additionalProperties: { type: "integer" } },
     },
@@ -82,8 +83,7 @@ function pathOf(endpoint: Endpoint): string {
 function inner(schema: unknown, self?: unknown): unknown {
   if (Array.isArray(schema)) return schema.map((each) => inner(each));
   if (typeof schema !== "object" || schema === null) return schema;
-  const name =
-    schema === self ? undefined : (Object.keys(SCHEMAS) as SchemaName[]).find((each) => SCHEMAS[each] === schema);
+  const name = schema === self ? undefined : Object.keys(NAMED_SCHEMAS).find((each) => NAMED_SCHEMAS[each] === schema);
   if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
   return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, inner(value)]));
 }

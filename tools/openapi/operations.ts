@@ -1,7 +1,7 @@
 import { type TSchema, Type } from "typebox";
 import { type Endpoint, idNameOf } from "../../src/spec/endpoints.ts";
 import { cachedRecord, OPERATION_RECORDS } from "../../src/spec/operations.ts";
-import * as schemas from "../../src/spec/schemas.ts";
+import { ContextRequest, FactoryRequest, SCHEMAS } from "../../src/spec/schemas.ts";
 import { ANSWER_KINDS, type AnswerKind, COMMON_PARAMETERS, errorRefs, headerRefs } from "./answers.ts";
 import {
   CATALOGUE_EXAMPLE,
@@ -10,6 +10,7 @@ import {
   ENDPOINT_EXAMPLES,
   REGISTRIES_EXAMPLE,
 } from "./examples.ts";
+import { CatalogueChanges, CataloguePage, CatalogueRegistries, MERGED } from "./schemas.ts";
 
 /** Groups of operations, in the order in which they are shown. */
 export const TAGS = {
@@ -70,8 +71,9 @@ export function describeEndpoint(endpoint: Endpoint, isAggregate: boolean): obje
   const { operation, kind } = endpoint;
   const { tag, summary, answer: name } = OPERATION_RECORDS[operation];
   const cached = kind === "metadata" ? cachedRecord(operation) : undefined;
-  const merged = isAggregate ? cached?.merged : undefined;
-  const [answer, mergedAnswer] = [schemas.SCHEMAS[name], schemas.SCHEMAS[merged?.answer ?? name]];
+  const merged = isAggregate && kind === "metadata" ? MERGED[operation] : undefined;
+  const answer = SCHEMAS[name];
+  const mergedAnswer = merged?.answer ?? answer;
   const example = ENDPOINT_EXAMPLES[operation];
   const idName = idNameOf(endpoint);
   return describeOperation({
@@ -148,7 +150,7 @@ function describeCatalogue(): Readonly<Record<string, object>> {
       ...ofCatalogue,
       id: "catalog_registries",
       summary: "The registries behind this gateway",
-      answer: inCatalogue("The registries", schemas.CatalogueRegistries, REGISTRIES_EXAMPLE),
+      answer: inCatalogue("The registries", CatalogueRegistries, REGISTRIES_EXAMPLE),
     }),
     "/catalog/v1/instruments": describeOperation({
       ...ofCatalogue,
@@ -158,7 +160,7 @@ function describeCatalogue(): Readonly<Record<string, object>> {
         "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
         "first. X-Registry-Partial names registries whose instruments are not known, or not all of them.",
       parameters: SEARCH_PARAMETERS,
-      answer: inCatalogue("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
+      answer: inCatalogue("The instruments that were found", CataloguePage, CATALOGUE_EXAMPLE),
     }),
     "/catalog/v1/changes": describeChanges(),
   };
@@ -179,7 +181,7 @@ function describeChanges(): object {
     ],
     kind: "changes",
     answer: {
-      ...inCatalogue("The changes, as events or as one answer", schemas.CatalogueChanges, CHANGES_EXAMPLE),
+      ...inCatalogue("The changes, as events or as one answer", CatalogueChanges, CHANGES_EXAMPLE),
       events: CHANGE_EVENTS_EXAMPLE,
     },
   });
@@ -224,7 +226,7 @@ const COMMON_PARAMETER_REFS = Object.keys(COMMON_PARAMETERS).map((name) => ({
 function bodyOf(kind: Endpoint["kind"], example: unknown): object | undefined {
   if (kind === "metadata") return undefined;
   const isFactory = kind === "factory";
-  const schema = isFactory ? schemas.FactoryRequest : schemas.ContextRequest;
+  const schema = isFactory ? FactoryRequest : ContextRequest;
   return { required: isFactory, content: { "application/json": { schema, example } } };
 }
 
