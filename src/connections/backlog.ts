@@ -1,6 +1,7 @@
 import { type IncomingMessage, type RequestListener, ServerResponse } from "node:http";
 import type { Duration } from "../clock.ts";
 import { hasUnreadBody } from "./framing.ts";
+import { mayBeRead } from "./refused-connections.ts";
 
 /**
  * What may wait behind other requests on one connection: much while little waits on all, and little while much does. A
@@ -97,7 +98,7 @@ export function clientResponses({ onUnread, endAfterBody }: ResponseOptions): ty
     }
 
     override end(chunk?: unknown, encoding?: unknown, callback?: unknown): this {
-      if (this.statusCode >= 400 && isText(chunk) && mayBeRead(this.req)) {
+      if (this.statusCode >= 400 && isText(chunk) && hasUnreadBody(this.req) && mayBeRead(this.req)) {
         // Whole for the client, whom its length is told.
         this.write(chunk, encoding);
         endAfterBody(this);
@@ -113,11 +114,6 @@ export function clientResponses({ onUnread, endAfterBody }: ResponseOptions): ty
 
 function isText(chunk: unknown): boolean {
   return typeof chunk === "string" || Buffer.isBuffer(chunk);
-}
-
-/** Whether more of a body is to come, and whoever read it so far has not paused the connection as it costs too much. */
-function mayBeRead(request: IncomingMessage): boolean {
-  return hasUnreadBody(request) && !request.socket.isPaused();
 }
 
 export interface UnreadAnswersOptions {

@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 
@@ -11,6 +11,19 @@ const MOST_DROPPED = 4 * 1024 * 1024;
 /** To read chunks of a few bytes costs more than an answer that may get lost: then the connection ends at once. */
 const FREE_CHUNKS = 1_024;
 const BYTES_OF_A_CHUNK = 16;
+
+const unread = new WeakSet<IncomingMessage>();
+
+/** No more of a body is taken, as it costs too much: its connection ends with the answer. */
+export function readNoMore(request: IncomingMessage): void {
+  unread.add(request);
+  request.socket.pause();
+}
+
+/** Whether more of a body may be taken. The socket cannot be asked: Node pauses it, too, while nobody reads a body. */
+export function mayBeRead(request: IncomingMessage): boolean {
+  return !unread.has(request);
+}
 
 /** Connections that got their last answer, a refusal, until their clients close them. */
 export class RefusedConnections {

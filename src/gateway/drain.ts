@@ -4,6 +4,7 @@ import type { FastifyInstance } from "fastify";
 import { type Clock, type Duration, settledWithin, sleep } from "../clock.ts";
 import type { ClientConnections } from "../connections/connections.ts";
 import { hasUnreadBody } from "../connections/framing.ts";
+import { readNoMore } from "../connections/refused-connections.ts";
 import { GatewayError } from "../errors.ts";
 import type { RequestContext } from "../requests/context.ts";
 import type { InFlight } from "../requests/in-flight.ts";
@@ -106,6 +107,6 @@ function refuseLate(context: RequestContext): void {
     { retryAfter: 1 },
   );
   // What comes of the body would still be carried out.
-  if (hasUnreadBody(request)) request.socket.pause();
+  if (hasUnreadBody(request)) readNoMore(request);
   sendAnswer(request, response, errorAnswer(context.error, context.id), commonFieldsOf(context, true));
 }

@@ -3,6 +3,7 @@ import type { FastifyRequest } from "fastify";
 import { collect, collectOptionsOf, NotCollected } from "../bodies/collected-body.ts";
 import { parseJson } from "../bodies/request.ts";
 import { refusedBody } from "../bodies/upload.ts";
+import { readNoMore } from "../connections/refused-connections.ts";
 import { GatewayError } from "../errors.ts";
 
 /** Reads what an operator sends, as bytes. @throws GatewayError 413 beyond the `bodyLimit` of the route, or 400 */
@@ -13,8 +14,7 @@ export async function receiveBody({ routeOptions, headers }: FastifyRequest, bod
     return await collect(body, bodyLimit, collectOptionsOf(body));
   } catch (error) {
     if (!(error instanceof NotCollected)) throw error;
-    // Nothing more is read: the connection ends with the refusal.
-    if (error.fault === "too-many-chunks") body.socket.pause();
+    if (error.fault === "too-many-chunks") readNoMore(body);
     throw refusedBody(error.fault, bodyLimit);
   }
 }

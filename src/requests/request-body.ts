@@ -5,6 +5,7 @@ import { AT_ONCE, type BodyReader, TooCostly } from "../bodies/body-reader.ts";
 import { CollectedBody, collectOptionsOf } from "../bodies/collected-body.ts";
 import { readRequestBody, type RequestContent, type RequestForm } from "../bodies/request.ts";
 import { refusedBody, Upload } from "../bodies/upload.ts";
+import { readNoMore } from "../connections/refused-connections.ts";
 import { GatewayError } from "../errors.ts";
 import type { RequestContext } from "./context.ts";
 
@@ -67,8 +68,7 @@ export class Uploads {
       if (isOver) return;
       const fault = collected.add(chunk);
       if (fault !== undefined) {
-        // Nothing more is read: the connection ends with the refusal.
-        if (fault === "too-many-chunks") context.request.socket.pause();
+        if (fault === "too-many-chunks") readNoMore(context.request);
         return end(refusedBody(fault, limit));
       }
       if (receipt !== undefined) this.count(receipt, chunk.length, limit);
@@ -91,7 +91,7 @@ export class Uploads {
     body.once("end", () => this.incomplete.delete(receipt));
     upload.once("error", (error) => {
       this.release(receipt);
-      if (error instanceof GatewayError && error.code === "malformed_body") context.request.socket.pause();
+      if (error instanceof GatewayError && error.code === "malformed_body") readNoMore(context.request);
     });
     return upload;
   }
@@ -124,7 +124,7 @@ export class Uploads {
     if (longest === undefined) return;
     this.incomplete.delete(longest);
     // What it has taken is needed at once.
-    longest.context.request.socket.pause();
+    readNoMore(longest.context.request);
     this.refuse(longest.context);
   }
 }

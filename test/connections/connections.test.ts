@@ -3,6 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ClientConnections, type ClosingReason } from "../../src/connections/connections.ts";
+import { readNoMore } from "../../src/connections/refused-connections.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ManualClock } from "../support/manual-clock.ts";
 
@@ -39,7 +40,7 @@ afterEach(async () => {
 });
 
 async function listen(): Promise<void> {
-  server = connections.createServer({}, (request, response) => answer(request, response));
+  server = connections.createServer({ highWaterMark: 8 * 1024 }, (request, response) => answer(request, response));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
 }
@@ -381,6 +382,17 @@ describe("a refusal of a request whose body is still coming", () => {
     expect(served).toBe(0);
   });
 
+  test("leaves it open where more of the body is here than Node takes unread", async () => {
+    answer = refuse;
+    const client = await openAndSend(`${HEAD}8000\r\n${"x".repeat(32 * 1024)}`);
+    client.socket.resume();
+    await expect.poll(() => client.text).toMatch(/ 413 [^]*large$/);
+    await settle();
+    expect(client.isClosed).toBe(false);
+    client.socket.write("\r\n0\r\n\r\n");
+    await expect.poll(() => client.isClosed).toBe(true);
+  });
+
   test("leaves it open for a second at most", async () => {
     const { client } = await refused();
     clock.advance(999);
@@ -410,9 +422,9 @@ describe("a refusal of a request whose body is still coming", () => {
     expect(socket.bytesRead).toBeLessThan(256 * 1024);
   });
 
-  test("closes it at once where the connection was paused", async () => {
+  test("closes it at once where no more of it is taken", async () => {
     answer = (request, response) => {
-      request.socket.pause();
+      readNoMore(request);
       refuse(request, response);
     };
     const client = await openAndSend(HEAD);

@@ -25,17 +25,24 @@ async function start(): Promise<FiveRegistries> {
 
 const CHUNKED = { "transfer-encoding": "chunked" };
 const LARGE = { bytes: 3_000_000, parts: 30 };
+/** Parts within what Node keeps of a body that nobody reads yet. */
 const PACED = { bytes: 200_000, parts: 200 };
+const BURSTS = { bytes: 200_000, parts: 20 };
+
+const lengthOf = ({ bytes }: { readonly bytes: number }) => ({ "content-length": bytes });
 
 const twenty = (status: number) => Array.from({ length: 20 }, () => status);
 
 // Closed with bytes that nobody had read, connections were reset, and many clients saw EPIPE in the place of the answer.
 test.each<[string, number, string, Pick<PostOrder, "headers" | "bytes" | "parts">]>([
-  ["too large, by its length", 413, CANCEL, { headers: {}, ...LARGE }],
+  ["too large, by its length", 413, CANCEL, { headers: lengthOf(LARGE), ...LARGE }],
   ["too large, in chunks", 413, CANCEL, { headers: CHUNKED, ...LARGE }],
   ["too large, its admin to be read", 413, FACTORY_DRAFT, { headers: CHUNKED, ...LARGE }],
   ["too large, passed through", 413, UPLOAD, { headers: CHUNKED, ...LARGE }],
   ["of no client that is known", 401, CANCEL, { headers: { ...CHUNKED, "x-api-key": "no" }, ...PACED }],
+  ["of no client that is known, more at once", 401, CANCEL, { headers: { ...CHUNKED, "x-api-key": "no" }, ...LARGE }],
+  ["of no client, its length known", 401, CANCEL, { headers: { ...lengthOf(BURSTS), "x-api-key": "no" }, ...BURSTS }],
+  ["compressed", 415, UPLOAD, { headers: { ...CHUNKED, "content-encoding": "gzip" }, ...LARGE }],
 ])("twenty clients whose body is refused as %s see the %i", async (_what, status, path, body) => {
   const { url } = await start();
   expect(await clients.post({ url: `${url}${path}`, count: 20, ...body })).toEqual(twenty(status));
