@@ -6,7 +6,7 @@ import type { ClientConnections } from "../connections/connections.ts";
 import { hasUnreadBody } from "../connections/framing.ts";
 import { readNoMore } from "../connections/refused-connections.ts";
 import { GatewayError } from "../errors.ts";
-import type { RequestContext } from "../requests/context.ts";
+import { giveUp, type RequestContext } from "../requests/context.ts";
 import type { InFlight } from "../requests/in-flight.ts";
 import { commonFieldsOf, errorAnswer, sendAnswer } from "../requests/send.ts";
 
@@ -106,7 +106,8 @@ function refuseLate(context: RequestContext): void {
     "the gateway is being stopped and could not wait any longer; try again",
     { retryAfter: 1 },
   );
-  // What comes of the body would still be carried out.
+  // What comes of the body, or waits for its turn, would still be carried out.
   if (hasUnreadBody(request)) readNoMore(request);
   sendAnswer(request, response, errorAnswer(context.error, context.id), commonFieldsOf(context, true));
+  giveUp(context);
 }

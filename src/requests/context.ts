@@ -147,7 +147,7 @@ export function contextOf(request: IncomingMessage): RequestContext {
   return (request as KnownRequest)[CONTEXT]!;
 }
 
-/** Aborts when the client goes away before its answer was complete, so that its upstream call ends too. */
+/** Aborts when the client goes away before its answer was complete, or is refused, so that its upstream call ends too. */
 export function clientSignal(context: RequestContext): AbortSignalLike {
   context.signal ??= new Abort();
   if (context.response.destroyed) clientClosed(context);
@@ -157,6 +157,12 @@ export function clientSignal(context: RequestContext): AbortSignalLike {
 /** The answer is out, or its client has gone. */
 export function clientClosed({ response, signal }: RequestContext): void {
   if (!response.writableFinished) signal?.abort();
+}
+
+/** Ends what is done for a request that is answered: whatever it waits for, or would wait for from now on. */
+export function giveUp(context: RequestContext): void {
+  context.signal ??= new Abort();
+  context.signal.abort();
 }
 
 function targetOf(url: string, { config, addressing }: Snapshot): Target | GatewayError {

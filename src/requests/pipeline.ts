@@ -178,9 +178,10 @@ export class Pipeline {
   }
 }
 
-/** Answers a request with an error of the gateway's own. */
+/** Answers a request with an error of the gateway's own, unless a stop has answered it. */
 export function refuse(context: RequestContext, error: GatewayError): void {
   const { response } = context;
+  if (response.writableEnded) return;
   context.error = error;
   if (context.outcome === "bypass") context.outcome = "refused";
   if (isClientGone(error) || response.headersSent || response.destroyed) {

@@ -88,6 +88,54 @@ test("a client that reads slowly has a stop accept nobody else, and gets its ans
   await stopped;
 });
 
+const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
+
+// They were carried out all the same, and their clients sent them again as they were told.
+test.for([
+  ["call", "POST", ACCEPT],
+  ["stream", "GET", "/registry/drafts/v1/x"],
+] as const)("calls behind a %s that are refused for want of time reach no registry", async ([, method, path]) => {
+  const clock = new ManualClock();
+  const amulet = await registry();
+  const running = await startGateway(
+    {
+      upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url], concurrency: { max: 1, queue: 8 } }],
+      shutdown: { grace: "0s", timeout: "1s" },
+    },
+    { clock },
+  );
+  await (await fetch(`${running.url}/registry/metadata/v1/info`)).arrayBuffer();
+  const held = Promise.withResolvers<undefined>();
+  amulet.script(() => held.promise);
+  amulet.calls.clear();
+  const statusOf = async (url: string, init: RequestInit) => (await fetch(url, init)).status;
+  const first = statusOf(`${running.url}${path}`, { method });
+  await until(() => amulet.calls.open === 1);
+  const calls = [first, ...[1, 2].map(() => statusOf(`${running.url}${ACCEPT}`, { method: "POST" }))];
+  const metrics = async () => (await fetch(`${running.operations}/metrics`)).text();
+  await until(async () => /requests_in_flight 3\b/.test(await metrics()));
+
+  let isStopped = false;
+  const stopped = running.gateway.stop({ grace: true }).then(() => (isStopped = true));
+  const answered = Promise.all(calls);
+  let isAnswered = false;
+  void answered.then(() => (isAnswered = true));
+  await until(() => {
+    clock.advance(100);
+    return isAnswered;
+  });
+  held.resolve(undefined);
+  await until(() => {
+    clock.advance(100);
+    return isStopped;
+  });
+  await stopped;
+  expect(await answered).toEqual([503, 503, 503]);
+  expect(amulet.calls.total).toBe(1);
+  const ends = running.lines.filter(({ status }) => status === 503).map(({ code, outcome }) => [code, outcome]);
+  expect(ends).toEqual(Array.from({ length: 3 }, () => ["stopping", "refused"]));
+});
+
 // It was carried out all the same, and its client sent it again as it was told.
 test("a request that is refused for want of time reaches no registry, though the rest of it comes", async () => {
   const clock = new ManualClock();
@@ -107,7 +155,7 @@ test("a request that is refused for want of time reaches no registry, though the
   client.on("error", () => undefined);
   const ended = once(client, "close");
   client.write(
-    "POST /registry/transfer-instruction/v1/00aa/choice-contexts/accept HTTP/1.1\r\nHost: g\r\n" +
+    `POST ${ACCEPT} HTTP/1.1\r\nHost: g\r\n` +
       "Content-Type: application/json\r\nContent-Length: 11\r\n\r\n{",
   );
   await until(async () => /requests_in_flight 1\b/.test(await (await fetch(`${running.operations}/metrics`)).text()));
