@@ -24,7 +24,7 @@ export interface AnswerContent {
   readonly problem: string | undefined;
   /** The newest `totalSupplyAsOf` in it, Unix time in milliseconds. */
   readonly supplyAsOf: number | undefined;
-  /** What it says as a page, or why it is none. */
+  /** What a listing says as a page, or why it is none. */
   readonly page: PageParts | string;
 }
 
@@ -41,75 +41,37 @@ const NOT_JSON: AnswerContent = {
   page: "it is not JSON",
 };
 
-/** Reads the body of an answer; what costs more than to parse it is done when it is asked for. */
+/** Reads the body of an answer. */
 export function readAnswerBody(body: Buffer, operation: Operation): AnswerContent {
   // A byte order mark is not JSON (RFC 8259 §8.1), and JSON.parse refuses it.
   if (!isUtf8(body)) return NOT_JSON;
+  let json: unknown;
   try {
-    return new ParsedAnswer(body, operation, JSON.parse(body.toString("utf8")));
+    json = JSON.parse(body.toString("utf8"));
   } catch {
     return NOT_JSON;
   }
-}
-
-/** The same with everything done, for another thread. */
-export function summariseAnswer(body: Buffer, operation: Operation): AnswerContent {
-  const content = readAnswerBody(body, operation);
-  const { isJson, isError, kinds, instrument, adminId, supportedApis, problem, supplyAsOf } = content;
-  // How it would read as a page is asked of listings only.
-  const page = isCached(operation) && cachedRecord(operation).address === "page" ? content.page : NOT_JSON.page;
-  return { isJson, isError, kinds, instrument, adminId, supportedApis, problem, supplyAsOf, page };
-}
-
-class ParsedAnswer implements AnswerContent {
-  readonly isJson = true;
-  private readonly body: Buffer;
-  private readonly operation: Operation;
-  private readonly json: unknown;
-
-  constructor(body: Buffer, operation: Operation, json: unknown) {
-    this.body = body;
-    this.operation = operation;
-    this.json = json;
-  }
-
-  get isError(): boolean {
-    return typeof memberOf(this.json, "error") === "string";
-  }
-
-  get kinds(): readonly AnswerKind[] {
-    return kindsOf(this.json);
-  }
-
-  get instrument(): string | undefined {
-    const id = memberOf(this.json, "id");
-    return typeof id === "string" ? id : undefined;
-  }
-
-  get adminId(): string | undefined {
-    const adminId = memberOf(this.json, "adminId");
-    return typeof adminId === "string" && adminId !== "" ? adminId : undefined;
-  }
-
-  get supportedApis(): readonly string[] | undefined {
-    return this.operation === "info" ? listApis(memberOf(this.json, "supportedApis")) : undefined;
-  }
-
-  get problem(): string | undefined {
-    return answerProblem(this.operation, this.json);
-  }
-
-  get supplyAsOf(): number | undefined {
-    return newestSupply(this.json);
-  }
-
-  get page(): PageParts | string {
-    return takeApart(this.body, this.json);
-  }
+  const isListing = isCached(operation) && cachedRecord(operation).address === "page";
+  return {
+    isJson: true,
+    isError: textOf(json, "error") !== undefined,
+    kinds: kindsOf(json),
+    instrument: textOf(json, "id"),
+    adminId: textOf(json, "adminId") || undefined,
+    supportedApis: operation === "info" ? listApis(memberOf(json, "supportedApis")) : undefined,
+    problem: answerProblem(operation, json),
+    supplyAsOf: newestSupply(json),
+    page: isListing ? takeApart(body, json) : NOT_JSON.page,
+  };
 }
 
 function memberOf(json: unknown, name: string): unknown {
   return isObject(json) ? json[name] : undefined;
+}
+
+function textOf(json: unknown, name: string): string | undefined {
+  const value = memberOf(json, name);
+  return typeof value === "string" ? value : undefined;
 }
 
 /** By the members that an answer of each kind has to have. */

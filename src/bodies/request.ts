@@ -31,28 +31,24 @@ export interface RequestContent {
   readonly allocations: readonly string[];
 }
 
-/** Reads the body of a request; the strict rules are applied when they are asked for. */
+/** Reads the body of a request. */
 export function readRequestBody(body: Buffer, { kind, paths, isSettlement }: RequestForm): RequestContent {
   const parsed = parseJson(body);
   if (typeof parsed === "string") return refused("malformed_body", parsed);
   const { text, json } = parsed;
-  const problem = kind === undefined ? undefined : requestProblem(kind, json, false);
-  if (problem !== undefined) return refused("invalid_request", `the request is not valid: ${problem}`);
+  const problem = problemOf(kind, json, false);
+  if (problem !== undefined) return refused("invalid_request", problem);
   try {
-    return new ParsedRequest(kind, json, {
+    return {
+      refusal: undefined,
+      strictProblem: problemOf(kind, json, true),
       admins: paths === undefined ? [] : adminsNamedBy(text, json, paths),
       allocations: isSettlement === true ? allocationsOf(text, json) : [],
-    });
+    };
   } catch (error) {
     if (error instanceof AmbiguousBody) return refused("admin_ambiguous", error.message);
     throw error;
   }
-}
-
-/** The same with everything done, for another thread. */
-export function summariseRequest(body: Buffer, form: RequestForm): RequestContent {
-  const { refusal, strictProblem, admins, allocations } = readRequestBody(body, form);
-  return { refusal, strictProblem, admins, allocations };
 }
 
 /**
@@ -77,28 +73,9 @@ export function parseJson(body: Buffer): { readonly text: string; readonly json:
   }
 }
 
-class ParsedRequest implements RequestContent {
-  readonly refusal = undefined;
-  readonly admins: readonly BodyAdmin[];
-  readonly allocations: readonly string[];
-  private readonly kind: RequestForm["kind"];
-  private readonly json: unknown;
-
-  constructor(
-    kind: RequestForm["kind"],
-    json: unknown,
-    { admins, allocations }: Pick<RequestContent, "admins" | "allocations">,
-  ) {
-    this.kind = kind;
-    this.json = json;
-    this.admins = admins;
-    this.allocations = allocations;
-  }
-
-  get strictProblem(): string | undefined {
-    const problem = this.kind === undefined ? undefined : requestProblem(this.kind, this.json, true);
-    return problem === undefined ? undefined : `the request is not valid: ${problem}`;
-  }
+function problemOf(kind: RequestForm["kind"], json: unknown, strict: boolean): string | undefined {
+  const problem = kind === undefined ? undefined : requestProblem(kind, json, strict);
+  return problem && `the request is not valid: ${problem}`;
 }
 
 function refused(code: RequestRefusal["code"], text: string): RequestContent {

@@ -1,9 +1,9 @@
 import { parentPort } from "node:worker_threads";
 import type { Operation } from "../spec/operations.ts";
-import { type AnswerContent, summariseAnswer } from "./answer.ts";
+import { type AnswerContent, readAnswerBody } from "./answer.ts";
 import { type Meaning, meaningOf } from "./meaning.ts";
 import { type PageParts, readPage } from "./page.ts";
-import { type RequestContent, type RequestForm, summariseRequest } from "./request.ts";
+import { type RequestContent, type RequestForm, readRequestBody } from "./request.ts";
 import { weightOf } from "./weight.ts";
 
 /** What can be asked of a body, and what is said about it. */
@@ -25,13 +25,13 @@ export type Result = Results[Task["kind"]];
 function perform(task: Task, body: Buffer): Result {
   switch (task.kind) {
     case "answer":
-      return summariseAnswer(body, task.operation);
+      return readAnswerBody(body, task.operation);
     case "meaning":
       return meaningOf(task.operation, body);
     case "page":
       return readPage(body);
     case "request":
-      return summariseRequest(body, task.form);
+      return readRequestBody(body, task.form);
   }
 }
 
