@@ -22,6 +22,9 @@ const MAX_KEPT_ANSWER = 2 ** 20;
 /** Objects, the digest and the map slots of one kept answer. */
 const OVERHEAD = 1_024;
 
+/** How much longer than its own end a call is waited for, so that it ends by itself, and its node's record has it. */
+const GRACE: Duration = 100;
+
 export interface ContextsObserver {
   /** A POST had no call of its own: it waits for one that runs, or got an answer that the registry lets be reused. */
   callSpared(upstream: string, by: "shared" | "kept"): void;
@@ -70,7 +73,7 @@ interface ContextsOptions {
 export class Contexts {
   private readonly options: ContextsOptions;
   /** By question and epoch: what was purged is found no more. */
-  private readonly running = new Map<string, SharedCall>();
+  private readonly running = new Map<string, SharedFetch<UpstreamAnswer>>();
   private readonly kept = new LRUCache<string, KeptAnswer>({
     maxSize: MAX_KEPT,
     maxEntrySize: MAX_KEPT_ANSWER,
@@ -114,7 +117,10 @@ export class Contexts {
     if (!share) return { answer: await call(question), status: { forward }, age: undefined };
     const running = asked.noCache || asked.maxAge === 0 ? undefined : this.running.get(id);
     if (running !== undefined) observer.callSpared(upstream.name, "shared");
-    const answer = await (running ?? this.start(upstream, id, call)).wait(question);
+    // A deadline that is about that of a call from now on is that of a client that named none.
+    const end = now + upstream.config.timeout;
+    const deadline = question.deadline < end - GRACE ? question.deadline : end + GRACE;
+    const answer = await (running ?? this.start(upstream, id, call)).wait({ deadline, signal: question.signal });
     return { answer, status: { forward, collapsed: running !== undefined }, age: undefined };
   }
 
@@ -123,9 +129,18 @@ export class Contexts {
     upstream: AskedUpstream,
     id: string,
     call: (limits: WaitLimits) => Promise<UpstreamAnswer>,
-  ): SharedCall {
-    const shared = new SharedCall(call, { clock: this.options.clock, timeout: upstream.config.timeout }, () => {
-      if (this.running.get(id) === shared) this.running.delete(id);
+  ): SharedFetch<UpstreamAnswer> {
+    const { clock } = this.options;
+    const { timeout } = upstream.config;
+    const deadline = clock.now() + timeout;
+    const shared: SharedFetch<UpstreamAnswer> = new SharedFetch({
+      clock,
+      timeout: timeout + GRACE,
+      background: false,
+      run: (signal) => call({ deadline, signal }),
+      ended: () => {
+        if (this.running.get(id) === shared) this.running.delete(id);
+      },
     });
     this.running.set(id, shared);
     return shared;
@@ -170,36 +185,6 @@ export class Contexts {
       .update(`${JSON.stringify(about)}\n`)
       .update(call.body)
       .digest("base64url");
-  }
-}
-
-/** How much longer than its own end a call is waited for, so that it ends by itself, and its node's record has it. */
-const GRACE: Duration = 100;
-
-/** A call that several questions wait for, each with its own deadline. */
-class SharedCall {
-  private readonly endsAt: Instant;
-  private readonly shared: SharedFetch<UpstreamAnswer>;
-
-  constructor(
-    call: (limits: WaitLimits) => Promise<UpstreamAnswer>,
-    { clock, timeout }: { readonly clock: Clock; readonly timeout: Duration },
-    ended: () => void,
-  ) {
-    const deadline = clock.now() + timeout;
-    this.endsAt = deadline;
-    this.shared = new SharedFetch({
-      clock,
-      timeout: timeout + GRACE,
-      background: false,
-      run: (signal) => call({ deadline, signal }),
-      ended,
-    });
-  }
-
-  wait({ deadline, signal }: WaitLimits): Promise<UpstreamAnswer> {
-    // A deadline that is about the call's own is that of a client that named none.
-    return this.shared.wait({ deadline: deadline < this.endsAt - GRACE ? deadline : this.endsAt + GRACE, signal });
   }
 }
 
