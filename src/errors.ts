@@ -26,9 +26,12 @@ interface ErrorKind {
   readonly status: number;
   /** Why a 502, 503 or 504 happened, for `Proxy-Status`; a place that knows better says so. */
   readonly proxyError?: ProxyErrorType;
-  /** For the documentation: what it means. */
+}
+
+/** For the documentation. */
+export interface ErrorMeaning {
   readonly means: string;
-  /** For the documentation: what a client does about it. */
+  /** What a client does about it. */
   readonly remedy: string;
 }
 
@@ -380,75 +383,23 @@ export const CLIENT_ERRORS = {
     means: "The request says `only-if-cached`, and nothing usable is cached.",
     remedy: "Send it without.",
   },
-} as const satisfies Readonly<Record<string, ErrorKind>>;
+} as const satisfies Readonly<Record<string, ErrorKind & ErrorMeaning>>;
 
-/** The errors of the operations listener alone, by code. */
+/** The errors of the operations listener alone, by code. What each means is said in `tools/operator-errors.ts`. */
 export const OPERATOR_ERRORS = {
-  unauthenticated: {
-    status: 401,
-    means: "No credential came, or a bad one.",
-    remedy: "Send the credential that the text asks for.",
-  },
-  forbidden: {
-    status: 403,
-    means: "This may not be asked from there.",
-    remedy: REPORT_IT,
-  },
-  unknown_upstream: {
-    status: 404,
-    means: "The configuration has no upstream of this name.",
-    remedy: "See `/status` for the names.",
-  },
-  unknown_node: {
-    status: 404,
-    means: "The upstream has no node at this place.",
-    remedy: "See `/status` for its nodes: the first is 0.",
-  },
-  unknown_registry: {
-    status: 404,
-    means: "Discovery has found no registry of this admin.",
-    remedy: "See `GET /discovery` for those it has found.",
-  },
-  node_moved: {
-    status: 409,
-    means: "At this place of the upstream is another node than the one that was meant: its `urls` changed meanwhile.",
-    remedy: "See `/status` for where it is now.",
-  },
-  last_node: {
-    status: 409,
-    means: "No other node of the upstream could take the calls of the one that was to be cordoned.",
-    remedy: 'Add `"force": true` to cordon it all the same.',
-  },
-  nothing_waits: {
-    status: 409,
-    means: "Nothing about this registry waits for a decision: an operator decided already, or its list changed.",
-    remedy: "See `GET /discovery` for what waits.",
-  },
-  registry_unproved: {
-    status: 409,
-    means: "None of the URLs that are listed for the registry has proved its admin, so that nothing could be used.",
-    remedy: "Approve it when `GET /discovery` says that it is proved, or have the list corrected.",
-  },
-  too_many_actions: {
-    status: 409,
-    means: "As many actions of operators are in force as there may be.",
-    remedy: "Undo one of those that `/status` names.",
-  },
-  misdirected_request: {
-    status: 421,
-    means: "The operations listener does not answer to this `Host`.",
-    remedy: "Use `localhost`, an IP address, or a name in `operations.hosts`.",
-  },
-  too_many_sign_ins: {
-    status: 429,
-    means: "Several sign-ins to the operators' console from this address failed.",
-    remedy: "Wait for `Retry-After`, and sign in with the operations token.",
-  },
-  redis_away: {
-    status: 503,
-    means: "A purge or an operator's action was done on this replica alone, because Redis is away.",
-    remedy: "It is written to Redis when that is back: a purge before it is read again.",
-  },
+  unauthenticated: { status: 401 },
+  forbidden: { status: 403 },
+  unknown_upstream: { status: 404 },
+  unknown_node: { status: 404 },
+  unknown_registry: { status: 404 },
+  node_moved: { status: 409 },
+  last_node: { status: 409 },
+  nothing_waits: { status: 409 },
+  registry_unproved: { status: 409 },
+  too_many_actions: { status: 409 },
+  misdirected_request: { status: 421 },
+  too_many_sign_ins: { status: 429 },
+  redis_away: { status: 503 },
 } as const satisfies Readonly<Record<string, ErrorKind>>;
 
 /**

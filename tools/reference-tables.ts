@@ -1,8 +1,9 @@
-import { CLIENT_ERRORS, OPERATOR_ERRORS } from "../src/errors.ts";
+import { CLIENT_ERRORS, type ErrorMeaning, OPERATOR_ERRORS } from "../src/errors.ts";
 import { LOG_EVENTS, type LogEvent } from "../src/observe/log-events.ts";
 import type { Definition } from "../src/observe/metrics/definition.ts";
 import { METRIC_GROUPS } from "../src/observe/metrics/table.ts";
 import { LOG_EVENT_TEXTS, type LogEventTexts } from "./log-event-texts.ts";
+import { OPERATOR_ERROR_MEANINGS } from "./operator-errors.ts";
 
 function labelsOf({ labels }: Definition): string {
   return Object.entries(labels)
@@ -49,17 +50,21 @@ export function renderErrorsTable(): string {
   return [
     "## Errors that clients meet",
     "",
-    tableOf(CLIENT_ERRORS),
+    tableOf(CLIENT_ERRORS, CLIENT_ERRORS),
     "",
     "## Errors of the operations listener",
     "",
-    tableOf(OPERATOR_ERRORS),
+    tableOf(OPERATOR_ERRORS, OPERATOR_ERROR_MEANINGS),
   ].join("\n");
 }
 
-function tableOf(errors: typeof CLIENT_ERRORS | typeof OPERATOR_ERRORS): string {
-  const rows = Object.entries(errors).map(
-    ([code, { status, means, remedy }]) => `| \`${code}\` | ${status} | ${means} | ${remedy} |`,
-  );
+function tableOf<Code extends string>(
+  errors: Readonly<Record<Code, { readonly status: number }>>,
+  meanings: Readonly<Record<Code, ErrorMeaning>>,
+): string {
+  const rows = (Object.keys(errors) as Code[]).map((code) => {
+    const { means, remedy } = meanings[code];
+    return `| \`${code}\` | ${errors[code].status} | ${means} | ${remedy} |`;
+  });
   return ["| code | status | what it means | what to do |", "| --- | --- | --- | --- |", ...rows].join("\n");
 }
