@@ -166,7 +166,8 @@ async function takeInstruments(
   };
   let batch = 0;
   for (const page of pages) {
-    for (const [at, id] of page.ids.entries()) {
+    const { ids, names, symbols, paused } = page.parts;
+    for (const [at, id] of ids.entries()) {
       const text = page.text(at);
       const cost = text.length + OVERHEAD;
       batch += cost;
@@ -180,7 +181,7 @@ async function takeInstruments(
       size += cost;
       indexes.set(id, texts.length);
       texts.push(text);
-      index.add({ id, name: page.names[at]!, symbol: page.symbols[at]!, isPaused: page.paused[at]! });
+      index.add({ id, name: names[at]!, symbol: symbols[at]!, isPaused: paused[at]! });
     }
   }
   return taken(listing.cutShortBy);

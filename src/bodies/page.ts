@@ -22,24 +22,20 @@ export interface PageParts {
 
 /** A page of a registry's listing: what it says, over its bytes. */
 export class ListedPage {
-  readonly ids: readonly string[];
-  readonly names: readonly string[];
-  readonly symbols: readonly string[];
-  readonly paused: readonly boolean[];
-  readonly nextPageToken: string | undefined;
-  readonly digest: string;
   readonly body: Buffer;
-  private readonly parts: PageParts;
+  readonly parts: PageParts;
 
   constructor(body: Buffer, parts: PageParts) {
     this.body = body;
     this.parts = parts;
-    this.ids = parts.ids;
-    this.names = parts.names;
-    this.symbols = parts.symbols;
-    this.paused = parts.paused;
-    this.nextPageToken = parts.nextPageToken;
-    this.digest = parts.digest;
+  }
+
+  get ids(): readonly string[] {
+    return this.parts.ids;
+  }
+
+  get nextPageToken(): string | undefined {
+    return this.parts.nextPageToken;
   }
 
   /** The upstream's own text of the instrument `at`. */

@@ -89,8 +89,7 @@ export class Fetcher {
     if (!isShareable) return this.fetch(miss, limits);
     let lease: Lease | undefined;
     for (let round = 0; round < LEASE_ROUNDS; round += 1) {
-      const acquired = this.leases.acquire(id);
-      lease = acquired instanceof Promise ? await acquired : acquired;
+      lease = await this.leases.acquire(id);
       if (lease !== undefined) break;
       const outcome = await this.leases.whenReleased(id, limits.deadline);
       const found = outcome === "stored" ? await this.storedElsewhere(miss) : undefined;

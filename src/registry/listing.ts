@@ -100,7 +100,7 @@ export class Listing {
     const chain = next.chain!;
     const epoch = coordinator.epochs.epochOf(key);
     if (epoch === undefined) return;
-    const digest = chainDigest(before.page, epoch);
+    const digest = chainDigest(before.page.parts, epoch);
     const isKnown = coordinator.epochs.epochOf(next) !== undefined;
     if (!chains.isNewlyIssued(chain, digest) && isKnown) return;
     coordinator.chains.issueChain(this.admin, chain, digest);

@@ -177,7 +177,7 @@ export class MetadataResource implements Resource {
     const { coordinator, chains } = this.registry;
     const next = this.chainAfter(page);
     if (next === undefined) return undefined;
-    const digest = chainDigest(page, epoch);
+    const digest = chainDigest(page.parts, epoch);
     const isNew = chains.isNewlyIssued(next, digest);
     if (isNew || how === "anew") coordinator.chains.issueChain(this.admin, next, digest);
     return next;

@@ -49,19 +49,17 @@ interface ClientCall {
 export async function answerChoiceContext(context: RequestContext, bytes: Buffer | undefined): Promise<Answer> {
   const { services, snapshot, request } = context;
   const target = context.target as RegistryTarget;
-  const read = readBody(context, bytes);
-  const body = read instanceof Promise ? await read : read;
+  const body = await readBody(context, bytes);
   const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, services.clock);
-  const named = namedUpstream(context, { header, body: body?.admins }, deadlineOf);
-  const resolved = named instanceof Promise ? await named : named;
-  const route = resolved ?? (await routeContract(context, body)) ?? "plain";
+  const named = await namedUpstream(context, { header, body: body?.admins }, deadlineOf);
+  const route = named ?? (await routeContract(context, body)) ?? "plain";
   const call: ClientCall = { context, target, bytes, body, deadlineOf };
   if (route === "probe") return probeRegistries(call);
   const upstream =
     route === "plain" ? plainUpstream(snapshot, pathsOf(target) !== undefined && !isSettlement(target)) : route;
   const byItself = route === "plain" ? "plain" : "learned";
-  routeTo(context, upstream, resolved === undefined ? byItself : namedBy(context, header));
+  routeTo(context, upstream, named === undefined ? byItself : namedBy(context, header));
   checkStrictly(call, upstream);
   return ask(call, upstream);
 }

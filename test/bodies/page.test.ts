@@ -26,8 +26,8 @@ describe("a page", () => {
     const page = pageOf(text);
     const { instruments } = sampleJson(name) as SamplePage;
     expect(page.ids).toEqual(instruments.map(({ id }) => id));
-    expect(page.names).toEqual(instruments.map((instrument) => instrument.name));
-    expect(page.symbols).toEqual(instruments.map(({ symbol }) => symbol));
+    expect(page.parts.names).toEqual(instruments.map((instrument) => instrument.name));
+    expect(page.parts.symbols).toEqual(instruments.map(({ symbol }) => symbol));
     expect(textsOf(page).map((each) => JSON.parse(each) as unknown)).toEqual(instruments);
     for (const each of textsOf(page)) expect(text).toContain(each);
   });
@@ -50,7 +50,7 @@ describe("a page", () => {
     const page = pageOf(`{"x":"${"é".repeat(500)}","instruments":[{"id":"A", "n":1.0}, {"id":"Ä"}],"y":[]}`);
     const compact = page.compact();
     expect(compact.body.toString()).toBe('{"id":"A", "n":1.0}{"id":"Ä"}');
-    expect([compact.ids, textsOf(compact), compact.digest]).toEqual([page.ids, textsOf(page), page.digest]);
+    expect([compact.ids, textsOf(compact), compact.parts.digest]).toEqual([page.ids, textsOf(page), page.parts.digest]);
     expect(compact.compact()).toBe(compact);
   });
 
@@ -85,7 +85,7 @@ describe("a page", () => {
 
   test("stands for the pages after it by its ids, its token and what was before it, not by supplies", () => {
     const page = (ids: string[], nextPageToken: string, totalSupply = "1") =>
-      pageOf(JSON.stringify({ instruments: ids.map((id) => ({ id, totalSupply })), nextPageToken }));
+      pageOf(JSON.stringify({ instruments: ids.map((id) => ({ id, totalSupply })), nextPageToken })).parts;
     const digest = chainDigest(page(["A", "B"], "t"), "g");
     expect(chainDigest(page(["A", "B"], "t", "2"), "g")).toBe(digest);
     expect(chainDigest(page(["A", "C"], "t"), "g")).not.toBe(digest);
