@@ -6,7 +6,7 @@ import { isCurrent, MAX_WAIT, type PartitionView } from "./partitions.ts";
 import { READ_EVERY } from "./poller.ts";
 import type { Replicas } from "./replicas.ts";
 import { defineScript } from "./scripts.ts";
-import { SEAL_AGAIN_AFTER, type TableParts } from "./shared-table.ts";
+import type { TableParts } from "./shared-table.ts";
 import type { FoundTable, Tables } from "./tables.ts";
 
 /** A Redis that takes longer in the background is too slow to be asked by requests. */
@@ -104,7 +104,6 @@ export class EpochExchange {
         purges = new Map(view.pending);
         const repairs = repairsOf(this.epochs.read(view.partition), found, purges);
         ({ epochs } = repairs);
-        if (epochs.size === 0 && this.mustSealAgain(view, found)) return { rows: found.rows, messages: [] };
         const messages = [...purges.keys()].map((scope) => this.message(view, scope, epochs.get(scope)!));
         if (repairs.isMended) messages.push(this.connection.message({ kind: "look", tag: view.tag }));
         return { isAnew: repairs.isAnew, rows: epochs, messages };
@@ -150,13 +149,6 @@ export class EpochExchange {
       if (ours !== epoch || before.get(scope) === epoch) continue;
       this.replicas.took({ table: view.tag, name: scope, text: epoch });
     }
-  }
-
-  private mustSealAgain(view: PartitionView, { isOutdated }: FoundTable): boolean {
-    const now = this.clock.now();
-    if (!isOutdated || now < view.sealAgainAt) return false;
-    view.sealAgainAt = now + SEAL_AGAIN_AFTER;
-    return true;
   }
 
   private message(view: PartitionView, scope: string, epoch: Epoch): string {

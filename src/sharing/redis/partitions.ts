@@ -39,8 +39,6 @@ export interface PartitionView {
   clockOffset: number;
   /** The epochs in Redis: scope → epoch. */
   readonly table: Table;
-  /** When epochs may be sealed with another key. */
-  sealAgainAt: Instant;
   /** A key at which Redis failed a request: it has to take a write there before it is usable again. */
   failedKey: string | undefined;
   /** Purges that are not in Redis yet. */
@@ -141,7 +139,6 @@ export class PartitionViews {
         isVersioned: false,
         accepts: (_scope, plain) => isEpoch(plain),
       }),
-      sealAgainAt: -Infinity,
       failedKey: undefined,
       pending: new Map(),
       isInUse: false,

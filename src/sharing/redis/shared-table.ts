@@ -6,9 +6,6 @@ import type { RedisValue } from "./observer.ts";
 import type { Replicas } from "./replicas.ts";
 import { type FoundTable, newTable, type Table, type Tables } from "./tables.ts";
 
-/** Rows that are sealed with a key on its way out are sealed anew no more often. */
-export const SEAL_AGAIN_AFTER: Duration = 5_000;
-
 /** A row in Redis: its version, when it ends by Redis's clock (Unix ms, or `-`), and its text. */
 const ROW = /^(\d{1,15}) (\d{1,15}|-) (.*)$/s;
 
@@ -51,7 +48,6 @@ export class SharedTable implements SharedRows {
   private next: Promise<void> | undefined;
   private readAt: Instant = -Infinity;
   private dueAt: Instant = -Infinity;
-  private sealAgainAt: Instant = -Infinity;
 
   constructor(options: SharedTableOptions) {
     const { kind, key, accepts, poller } = options;
@@ -130,8 +126,6 @@ export class SharedTable implements SharedRows {
         this.noteTaken(found);
         this.readAt = found.time;
         const texts = new Map([...rows].map(([name, row]) => [name, row && formatRow(row)]));
-        if (found.isOutdated && this.mustSealAgain())
-          for (const [name, text] of found.rows) if (!texts.has(name)) texts.set(name, text);
         this.firstRead.resolve();
         const messages = rows.size === 0 || isQuiet === true ? [] : [connection.message({ kind: "look", tag })];
         return { rows: texts, messages };
@@ -160,13 +154,6 @@ export class SharedTable implements SharedRows {
       replicas.took({ table: tag, name, text });
     }
     for (const name of this.taken.keys()) if (!rows.has(name)) this.taken.delete(name);
-  }
-
-  private mustSealAgain(): boolean {
-    const now = this.options.clock.now();
-    if (now < this.sealAgainAt) return false;
-    this.sealAgainAt = now + SEAL_AGAIN_AFTER;
-    return true;
   }
 }
 

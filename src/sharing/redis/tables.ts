@@ -9,6 +9,9 @@ const MOST_AT_ONCE = 32;
 /** So often is tried to write while other replicas write too: each time one of them is done. */
 const WRITE_ROUNDS = 64;
 
+/** Rows that are sealed with a key on its way out are sealed anew no more often. */
+const SEAL_AGAIN_AFTER: Duration = 5_000;
+
 /** Opened texts of one table that are kept to be compared, and the length of the longest of them. */
 const MOST_KEPT = 1_024;
 const LONGEST_KEPT = 1_024;
@@ -43,6 +46,8 @@ export interface Table extends TableForm {
   readonly opened: Map<string, OpenedText>;
   /** Rows beyond the bounds when it was last read: each is counted once, though it is read twice a second. */
   foreign: number;
+  /** When rows may be sealed with another key. */
+  sealAgainAt: Instant;
 }
 
 /** What Redis has of one table. */
@@ -85,7 +90,7 @@ export interface Settlement {
 }
 
 export function newTable(form: TableForm): Table {
-  return { ...form, last: undefined, opened: new Map(), foreign: 0 };
+  return { ...form, last: undefined, opened: new Map(), foreign: 0, sealAgainAt: -Infinity };
 }
 
 /**
@@ -122,15 +127,16 @@ export class Tables {
   }
 
   /**
-   * Writes what is decided, and decides again by what is there then, until nothing is left to write. Resolves with what
-   * Redis has in the end; rejects while Redis is away.
+   * Writes what is decided, and what is sealed with a key on its way out; decides again by what is there then, until nothing
+   * is left to write. Resolves with what Redis has in the end; rejects while Redis is away.
    */
   async settle(table: Table, first: FoundTable, { decide, written }: Settlement): Promise<FoundTable> {
     let found = first;
     for (let round = 0; round < WRITE_ROUNDS; round += 1) {
       const changes = decide(found);
-      if (changes.rows.size === 0 && !found.hasForeign) return found;
-      const { isWritten, found: then } = await this.write(table, found, changes);
+      const all = this.withSealedAnew(table, found, changes);
+      if (all.rows.size === 0 && !found.hasForeign) return found;
+      const { isWritten, found: then } = await this.write(table, found, all);
       found = then;
       if (!isWritten) continue;
       written(changes, found.time);
@@ -138,6 +144,14 @@ export class Tables {
       if (table.isVersioned && found.version === "") found = await this.read(table);
     }
     throw new Error("other replicas write the same rows without end");
+  }
+
+  /** The changes, with what else is sealed with a key on its way out, where it is time. */
+  private withSealedAnew(table: Table, found: FoundTable, changes: TableChanges): TableChanges {
+    const now = this.clock.now();
+    if (!found.isOutdated || changes.isAnew === true || now < table.sealAgainAt) return changes;
+    table.sealAgainAt = now + SEAL_AGAIN_AFTER;
+    return { ...changes, rows: new Map([...found.rows, ...changes.rows]) };
   }
 
   /** Writes where Redis still has what was `found`. */
