@@ -1,4 +1,5 @@
 import { type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
+import { Recurrence } from "../recurrence.ts";
 import { type KeySource, KeySetFault, type PublishedKeys } from "./key-source.ts";
 import type { VerificationKey } from "./verification-key.ts";
 
@@ -7,9 +8,6 @@ const ASK_EVERY: Duration = 10_000;
 
 /** A request waits no longer for keys; they may come later. */
 const WAIT: Duration = 2_000;
-
-/** After this time a fault that stays is reported again. */
-const REMINDER: Duration = 600_000;
 
 /** What reading an issuer's keys came to. */
 export interface KeySetLook {
@@ -37,13 +35,16 @@ export class KeySet {
   private readAt: Instant = -Infinity;
   private dueAt: Instant = -Infinity;
   private failures = 0;
-  private reported: { readonly fault: string; readonly at: Instant } | undefined;
+  /** See {@link KeySetLook.fault}. */
+  private fault: string | undefined;
+  private readonly recurrence: Recurrence;
   private cancelTimer: CancelTimer = () => undefined;
   private users = 0;
   private unfollow: (() => void) | undefined;
 
   constructor(parts: KeySetParts) {
     this.parts = parts;
+    this.recurrence = new Recurrence(parts.clock);
   }
 
   /** Begins to use the set: it is read, unless it was read a moment ago. Each use is ended by {@link leave}. */
@@ -51,7 +52,7 @@ export class KeySet {
     this.users += 1;
     if (this.users > 1) return;
     this.unfollow = this.parts.source.follow?.(() => this.read());
-    if (this.reported !== undefined) this.parts.onLook({ fault: this.reported.fault, isNew: false });
+    if (this.fault !== undefined) this.parts.onLook({ fault: this.fault, isNew: false });
     if (this.dueAt <= this.parts.clock.now()) void this.read();
     else this.schedule();
   }
@@ -124,11 +125,9 @@ export class KeySet {
   }
 
   private report(fault: string | undefined): void {
-    const now = this.parts.clock.now();
-    const isKnown = fault === undefined ? this.reported === undefined : this.reported?.fault === fault;
-    const isNew = !isKnown || (this.reported !== undefined && now - this.reported.at >= REMINDER);
-    if (fault === undefined) this.reported = undefined;
-    else if (isNew) this.reported = { fault, at: now };
-    this.parts.onLook({ fault, isNew });
+    const isChanged = fault !== this.fault;
+    this.fault = fault;
+    if (isChanged) this.recurrence.end();
+    this.parts.onLook({ fault, isNew: fault === undefined ? isChanged : this.recurrence.isDue() });
   }
 }

@@ -294,9 +294,19 @@ describe("the keys of an issuer at a URL", () => {
     await advance(10_000, 1);
     await advance(20_000, 1);
     expect(observer.news).toEqual(["answered 500"]);
-    server.answer = undefined;
+    server.answer = (_request, response) => void response.writeHead(502).end();
     await advance(40_000, 1);
-    expect(observer.news.at(-1)).toBeUndefined();
+    server.answer = (_request, response) => void response.writeHead(500).end();
+    await advance(80_000, 1);
+    expect(observer.news).toEqual(["answered 500", "answered 502", "answered 500"]);
+    await advance(160_000, 1);
+    await advance(5 * MINUTE, 1);
+    expect(observer.news).toHaveLength(3);
+    await advance(5 * MINUTE, 1);
+    expect(observer.news.slice(3)).toEqual(["answered 500"]);
+    server.answer = undefined;
+    await advance(5 * MINUTE, 1);
+    expect(observer.news.slice(4)).toEqual([undefined]);
     expect(await verdict(first)).toBe(GOOD);
   });
 
