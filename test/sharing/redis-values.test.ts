@@ -226,6 +226,20 @@ describe("what is in Redis", () => {
     expect(await server.client.exists(entryKey)).toBe(0);
   });
 
+  test("takes 16 MiB at a time, and more once that is written", async () => {
+    const server = await redisServer();
+    const replica = await replicaOn({ url: server.url });
+    await replica.store.get(infoKey);
+    const large = Buffer.alloc(3.5 * 1024 * 1024);
+    const keys = Array.from({ length: 5 }, (_, i) => cacheKey({ ...infoKey, id: `large ${i}` }));
+    for (const key of keys) replica.store.set(key, entryOf(replica, { body: large }, key));
+    expect(replica.events.writesDropped).toBe(1);
+    await until(() => replica.events.sent("entry_write") === 4);
+    await put(replica, infoKey, entryOf(replica));
+    expect(await usable(replica, keys[4])).toBeUndefined();
+    expect(replica.events.writesDropped).toBe(1);
+  });
+
   test("time spent in a frozen server counts as age", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });

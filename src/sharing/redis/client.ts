@@ -22,8 +22,8 @@ const READ_ONLY_RECONNECT_INTERVAL = 5_000;
  * connection, nothing is sent twice. Not connected until `connect`.
  * @throws when a file of the configuration cannot be read.
  */
-export function createClient(config: RedisConfig, clock: Clock, onSocket: OnSocket = () => undefined): RedisClient {
-  if (config.cluster === undefined) return createServerClient(config, clock, onSocket);
+export function createClient(config: RedisConfig, clock: Clock): RedisClient {
+  if (config.cluster === undefined) return createServerClient(config, clock);
   return createClusterClient(config.cluster.nodes, { ...commonOptions(config, clock), ...loginOf(config) });
 }
 
@@ -53,7 +53,7 @@ export function createSubscriber(config: RedisConfig, clock: Clock, onSocket: On
   });
 }
 
-function createServerClient(config: RedisConfig, clock: Clock, onSocket: OnSocket): Redis {
+function createServerClient(config: RedisConfig, clock: Clock, onSocket?: OnSocket): Redis {
   const common = commonOptions(config, clock);
   const login = loginOf(config);
   const options = { ...common, enableOfflineQueue: false, retryStrategy: reconnectDelay };
@@ -64,7 +64,7 @@ function createServerClient(config: RedisConfig, clock: Clock, onSocket: OnSocke
       ...login,
       ...(username !== undefined && { sentinelUsername: username }),
       ...(password !== undefined && { sentinelPassword: password }),
-      Connector: sentinelConnectorTelling(onSocket),
+      ...(onSocket !== undefined && { Connector: sentinelConnectorTelling(onSocket) }),
       name: config.sentinel.name,
       sentinels: config.sentinel.nodes.map(parseHostPort),
       sentinelCommandTimeout: GIVE_UP_AFTER,
@@ -144,7 +144,7 @@ function createClusterClient(urls: readonly string[], options: ReturnType<typeof
     redisOptions: {
       ...redisOptions,
       commandTimeout: GIVE_UP_AFTER,
-      Connector: connectorTelling(() => undefined),
+      Connector: connectorTelling(),
     },
   });
   cluster.on("+node", (node: Redis) => {

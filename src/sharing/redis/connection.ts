@@ -1,12 +1,11 @@
+import { setImmediate as afterThisTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { type Clock, type Duration, type Instant, TimedOut, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import type { FileWatcher } from "../../config/watched-files.ts";
 import { Recurrence } from "../../recurrence.ts";
 import { createClient, createSubscriber, readFault, type RedisClient } from "./client.ts";
-import { GatheredWrites } from "./connector.ts";
 import type { RedisObserver } from "./observer.ts";
-import { Writes } from "./writes.ts";
 import { Keys } from "./keys.ts";
 import type { Message } from "./messages.ts";
 import { runScript, type ScriptCall } from "./scripts.ts";
@@ -25,6 +24,9 @@ const COMMAND_TIMEOUT: Duration = 1_000;
 
 /** How long a write may take. Only those who wait for a lease wait for it. */
 const WRITE_TIMEOUT: Duration = 2_000;
+
+/** What may wait to be written. Beyond it Redis is not keeping up, and what comes is not worth the memory. */
+const MOST_UNWRITTEN = 16 * 1024 * 1024;
 
 const CONNECT_AGAIN_AFTER: Duration = 100;
 
@@ -46,14 +48,15 @@ export class RedisConnection {
   readonly keys: Keys;
   readonly seals: Seals;
   readonly isCluster: boolean;
-  readonly writes: Writes;
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
   private readonly client: RedisClient;
   private readonly subscriber: Redis;
   private readonly messages: Subscription;
-  private readonly gathered = new GatheredWrites();
   private readonly faults: ConnectionFaults;
+  /** Writes under way, and what they hold in memory. */
+  private readonly writing = new Set<Promise<unknown>>();
+  private unwrittenBytes = 0;
   private isClosed = false;
 
   /** @throws when a file of the configuration cannot be read. */
@@ -62,9 +65,8 @@ export class RedisConnection {
     this.observer = observer;
     this.seals = new Seals(config, files, (fault) => observer.sealKeyLooked(fault));
     this.keys = new Keys(config.keyPrefix, this.seals.areOn);
-    this.writes = new Writes(clock);
     this.isCluster = config.cluster !== undefined;
-    this.client = createClient(config, clock, this.gathered.use);
+    this.client = createClient(config, clock);
     this.messages = new Subscription({ channel: this.keys.channel, seals: this.seals, clock, observer });
     this.subscriber = createSubscriber(config, clock, this.messages.bound);
     this.faults = new ConnectionFaults(clock);
@@ -119,9 +121,6 @@ export class RedisConnection {
     if (!this.isConnected) throw new Error("not connected to Redis");
     const { name } = call.script;
     const start = this.clock.now();
-    // A write of its own is a quarter of what a look-up costs this process; the client's automatic pipelining does not know
-    // commands that are sent by name.
-    this.gathered.gather();
     try {
       const reply = await withReply(runScript(this.client, call), timeout, this.clock);
       this.observer.commandEnded(name, "ok", this.clock.now() - start);
@@ -135,16 +134,29 @@ export class RedisConnection {
 
   /**
    * Runs a script that stores something, some time soon; says nothing of how it ended. `make` is called off the path of
-   * the request; `bytes` is roughly what it keeps in memory until then.
+   * the request; `bytes` is roughly what it keeps in memory until it is written.
    */
   write(make: () => ScriptCall, bytes: number): void {
-    const wasTaken = this.writes.add({ bytes, send: () => this.run(make(), WRITE_TIMEOUT) });
-    if (!wasTaken) this.observer.writeDropped();
+    if (this.unwrittenBytes + bytes > MOST_UNWRITTEN) return this.observer.writeDropped();
+    this.unwrittenBytes += bytes;
+    const sent: Promise<unknown> = afterThisTurn()
+      .then(() => this.run(make(), WRITE_TIMEOUT))
+      .catch(() => undefined)
+      .finally(() => {
+        this.writing.delete(sent);
+        this.unwrittenBytes -= bytes;
+      });
+    this.writing.add(sent);
+  }
+
+  /** Resolves when all that was to be written so far is in Redis or has failed, at the latest after `timeout`. */
+  async settled(timeout: Duration): Promise<void> {
+    await withReply(Promise.all(this.writing), timeout, this.clock).catch(() => undefined);
   }
 
   /** Ends the connection after what is under way, within `deadline`. */
   async close(deadline: Instant): Promise<void> {
-    await this.writes.settled(Math.max(0, deadline - this.clock.now()));
+    await this.settled(Math.max(0, deadline - this.clock.now()));
     this.isClosed = true;
     this.seals.close();
     for (const client of [this.client, this.subscriber]) client.disconnect();

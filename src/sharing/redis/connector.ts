@@ -15,11 +15,11 @@ type Target = Pick<RedisOptions, "host" | "port" | "family" | "path" | "tls">;
 const DISCONNECT_TIMEOUT = 2_000;
 
 /**
- * Connects as the client does by itself, and says which sockets it made: they are bounded and written to in batches.
+ * Connects as the client does by itself, but looks names up as all of this process does, and says which sockets it made.
  *
  * @param targetOf what to connect to, where it is not what the client's options say
  */
-export function connectorTelling(onSocket: OnSocket, targetOf: (options: Target) => Target = (options) => options) {
+export function connectorTelling(onSocket?: OnSocket, targetOf: (options: Target) => Target = (options) => options) {
   return class extends AbstractConnector {
     private readonly options: Target;
 
@@ -36,7 +36,7 @@ export function connectorTelling(onSocket: OnSocket, targetOf: (options: Target)
         tls === undefined ? connectTcp(place as NetConnectOpts) : connectTls({ ...place, ...tls } as ConnectionOptions);
       socket.once("error", (error: Error) => (this.firstError = error));
       this.stream = socket;
-      onSocket(socket);
+      onSocket?.(socket);
       return Promise.resolve(socket);
     }
   } satisfies Connector;
@@ -52,24 +52,4 @@ export function sentinelConnectorTelling(onSocket: OnSocket): Connector {
     }
   }
   return Telling as Connector;
-}
-
-/** Gathers what is sent in one turn of the event loop in one write. */
-export class GatheredWrites {
-  private socket: Socket | undefined;
-  private isGathering = false;
-
-  /** Of the connection that is written to from now on. */
-  readonly use: OnSocket = (socket) => (this.socket = socket);
-
-  gather(): void {
-    const { socket } = this;
-    if (this.isGathering || socket === undefined) return;
-    this.isGathering = true;
-    socket.cork();
-    queueMicrotask(() => {
-      this.isGathering = false;
-      socket.uncork();
-    });
-  }
 }

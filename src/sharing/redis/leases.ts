@@ -155,7 +155,7 @@ export class SharedLeases implements LeasesPort {
     renewLater();
     const release = async (outcome: FetchOutcome): Promise<void> => {
       if (!this.held.delete(release)) return;
-      await this.connection.writes.settled(WRITE_FIRST);
+      await this.connection.settled(WRITE_FIRST);
       cancel();
       await this.giveUp(name, token, outcome);
     };
