@@ -1,14 +1,10 @@
-import { createHash, hash, timingSafeEqual } from "node:crypto";
-import { LRUCache } from "lru-cache";
+import { createHash, hash } from "node:crypto";
 import type { Duration, Instant } from "../clock.ts";
 import { type ClientKey, describeProblems, readKeysFile } from "../config/keys-file.ts";
 import { ConfigError } from "../config/problem.ts";
 import { DOUBT, type FileWatcher, versionOf } from "../config/watched-files.ts";
 import { isKey } from "./api-key.ts";
 import type { Client, Tier } from "./client.ts";
-
-/** Keys that clients showed, and that are good. */
-const MAX_SHOWN = 10_000;
 
 /** What became of the clients when a file was read again: their names, in the order of the file. */
 export interface KeyChanges {
@@ -46,13 +42,9 @@ interface ClientKeysOptions {
 }
 
 interface KnownKey {
-  readonly digest: Buffer;
   readonly expires: number;
   readonly client: Client;
 }
-
-/** The keys by the first 48 bits of their digests. */
-type Table = ReadonlyMap<number, readonly KnownKey[]>;
 
 /** The clients of a keys file, and their keys, of which nothing but digests is known. */
 export class ClientKeys {
@@ -60,9 +52,8 @@ export class ClientKeys {
   private keys: readonly ClientKey[];
   private digested: { readonly of: readonly ClientKey[]; readonly digest: string } | undefined;
   private clients: ReadonlyMap<string, Client> = new Map();
-  private table: Table = new Map();
-  /** By the key itself: to hash it costs a tenth of a memory hit. */
-  private readonly shown = new LRUCache<string, KnownKey>({ max: MAX_SHOWN });
+  /** By the digests of the keys, in hex. */
+  private table: ReadonlyMap<string, KnownKey> = new Map();
   /** Of the file, where what it holds was looked at; undefined: not yet. */
   private version: string | undefined;
   /** The file holds fewer keys than those in use since then: it may be half written. */
@@ -115,24 +106,15 @@ export class ClientKeys {
   }
 
   /**
-   * The client of a key, or what is wrong with the key. The digests of two keys are compared in constant time, and there
-   * are 2^-48 chances to meet one at all.
+   * The client of a key, or what is wrong with the key.
    *
    * @param now wall-clock time, in milliseconds since the Unix epoch
    */
   find(key: string, now: number): Client | "invalid" | "unknown" | "expired" {
-    const known = this.shown.get(key) ?? this.lookUp(key);
-    if (typeof known === "string") return known;
-    return now < known.expires ? known.client : "expired";
-  }
-
-  private lookUp(key: string): KnownKey | "invalid" | "unknown" {
     if (!isKey(key)) return "invalid";
-    const digest = hash("sha256", key, "buffer");
-    const known = this.table.get(placeOf(digest))?.find((each) => timingSafeEqual(each.digest, digest));
+    const known = this.table.get(hash("sha256", key, "hex"));
     if (known === undefined) return "unknown";
-    this.shown.set(key, known);
-    return known;
+    return now < known.expires ? known.client : "expired";
   }
 
   /** Those of the file, whether they have called or not. */
@@ -163,23 +145,17 @@ export class ClientKeys {
   private use(keys: readonly ClientKey[], before: ReadonlyMap<string, Client>): void {
     const { tiers } = this.options;
     const clients = new Map<string, Client>();
-    const table = new Map<number, KnownKey[]>();
-    for (const { name, tier: tierName, digest: hex, expires = Infinity } of keys) {
+    const table = new Map<string, KnownKey>();
+    for (const { name, tier: tierName, digest, expires = Infinity } of keys) {
       const tier = tiers.get(tierName)!;
       const known = clients.get(name) ?? before.get(name);
       const client = known?.tier === tier ? known : ({ kind: "key", name, tier, id: `key:${name}` } as const);
-      const digest = Buffer.from(hex, "hex");
-      const place = placeOf(digest);
-      const entry = { digest, expires, client };
-      const others = table.get(place);
-      if (others === undefined) table.set(place, [entry]);
-      else others.push(entry);
+      table.set(digest, { expires, client });
       clients.set(name, client);
     }
     this.keys = keys;
     this.clients = clients;
     this.table = table;
-    this.shown.clear();
   }
 
   private report(before: readonly ClientKey[]): void {
@@ -217,10 +193,6 @@ export class ClientKeys {
     if (!isDoubtful) this.fewerSince = undefined;
     return isDoubtful;
   }
-}
-
-function placeOf(digest: Buffer): number {
-  return digest.readUIntBE(0, 6);
 }
 
 function messageOf(error: unknown): string {

@@ -35,7 +35,7 @@ export interface LimitState {
   readonly isOver: boolean;
   /** Seconds until it is worth to ask again, where it is over. */
   readonly retryAfter: number;
-  /** `ratelimit` and `ratelimit-policy`: the same array as long as its text is the same. Empty where there is no limit. */
+  /** `ratelimit` and `ratelimit-policy`. Empty where there is no limit. */
   readonly fields: Fields;
 }
 
@@ -47,7 +47,7 @@ export interface Slot {
 
 /** How much clients may ask. */
 export interface ClientLimits {
-  /** Takes one request out of the client's buckets. Nothing is allocated where it is admitted at once. */
+  /** Counts one request of the client, where its limits have room for it. */
   admit(client: Client, isPost: boolean): LimitState | Promise<LimitState>;
   /** Takes a place among the client's requests that run at once; undefined where there is none. */
   enter(client: Client): Slot | undefined | Promise<Slot | undefined>;

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
 import { isDeepStrictEqual } from "node:util";
-import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 import type { ClientsConfig, Config } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
@@ -27,7 +26,8 @@ interface ClientsParts {
   readonly keys: ClientKeys | undefined;
   readonly tokens: Tokens | undefined;
   readonly certificates: CertificateClients | undefined;
-  readonly anonymous: AnonymousClients | undefined;
+  /** The tier of clients without a credential; undefined: they may not call. */
+  readonly anonymous: Tier | undefined;
   readonly addresses: ClientAddresses;
 }
 
@@ -106,7 +106,7 @@ export class Clients {
       certificates:
         certificates &&
         certificatesOf({ ...certificates, tier: tiers.get(certificates.tier)!, clock }, before?.certificates),
-      anonymous: anonymous === false ? undefined : anonymousOf(tiers.get(anonymous)!, before?.anonymous),
+      anonymous: anonymous === false ? undefined : tiers.get(anonymous)!,
       addresses: new ClientAddresses(listen.trustedProxies),
     });
   }
@@ -121,7 +121,7 @@ export class Clients {
 
   /** Of those who need no credential: what the pages show that everybody may read. */
   get openTier(): Tier {
-    return this.parts.anonymous?.tier ?? NOTHING;
+    return this.parts.anonymous ?? NOTHING;
   }
 
   /** Those of the keys file, whether they have called or not. */
@@ -168,8 +168,9 @@ export class Clients {
   }
 
   private withoutCredential(request: IdentifiedRequest): Identity {
-    const { anonymous, addresses } = this.parts;
-    return anonymous?.at(addresses.of(request).block) ?? credentialMissing(request.headers.authorization !== undefined);
+    const { anonymous: tier, addresses } = this.parts;
+    if (tier === undefined) return credentialMissing(request.headers.authorization !== undefined);
+    return { kind: "anonymous", name: "anonymous", tier, id: `address:${addresses.of(request).block}` };
   }
 
   private byKey(key: string): Identity {
@@ -184,38 +185,9 @@ export class Clients {
   }
 }
 
-/**
- * Addresses that are known at once. They have a table of their own: a flood of addresses forgets other anonymous clients,
- * and none that shows a credential. Forgetting costs a client that was quiet nothing: its limits were full again.
- */
-const MOST_ADDRESSES = 50_000;
-
-/** Clients without a credential, by where they call from. */
-class AnonymousClients {
-  readonly tier: Tier;
-  private readonly clients = new LRUCache<string, Client>({ max: MOST_ADDRESSES });
-
-  constructor(tier: Tier) {
-    this.tier = tier;
-  }
-
-  /** @param address as it is counted: of IPv6, the first 64 bits */
-  at(address: string): Client {
-    const known = this.clients.get(address);
-    if (known !== undefined) return known;
-    const client: Client = { kind: "anonymous", name: "anonymous", tier: this.tier, id: `address:${address}` };
-    this.clients.set(address, client);
-    return client;
-  }
-}
-
 /** The client of a key or token that came over a connection with a certificate: they must name the same one. */
 function sameClient(shown: Client, identity: Identity): Identity {
   return identity instanceof GatewayError || identity.name === shown.name ? identity : credentialsDiffer();
-}
-
-function anonymousOf(tier: Tier, before: AnonymousClients | undefined): AnonymousClients {
-  return before?.tier === tier ? before : new AnonymousClients(tier);
 }
 
 function certificatesOf(options: CertificateOptions, before: CertificateClients | undefined): CertificateClients {
