@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { isObject } from "../json.ts";
-import type { Row } from "../sharing/coordination.ts";
+import type { Row } from "../sharing/ports.ts";
 import type { Batch, Change, Position } from "./change.ts";
 
 /** What is kept of the latest changes: bytes of their rows, rows, and characters once they are unpacked. */

@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { digestOf } from "../digest.ts";
-import type { MergedRows, Row, SharedChanges } from "../sharing/coordination.ts";
+import type { MergedRows, Row, SharedChanges } from "../sharing/ports.ts";
 import type { ChangeType } from "../spec/schemas.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { RegistryInstruments } from "./catalogue.ts";

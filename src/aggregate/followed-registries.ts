@@ -1,5 +1,5 @@
 import { DAY, type Clock, type Duration, type Instant } from "../clock.ts";
-import type { Row } from "../sharing/coordination.ts";
+import type { Row } from "../sharing/ports.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import { type FollowedRegistry, formatRegistry, parseRegistry, rowOf } from "./followed-registry.ts";
 

@@ -1,5 +1,5 @@
 import { digestOf } from "../digest.ts";
-import type { Row } from "../sharing/coordination.ts";
+import type { Row } from "../sharing/ports.ts";
 import { parseJson } from "../json.ts";
 
 /** What replicas know of a registry whose changes they follow. Times by the clock of what they share (Unix ms). */

@@ -1,5 +1,5 @@
 import { DAY, type Clock, type Duration, type Instant } from "../clock.ts";
-import type { SharedChanges } from "../sharing/coordination.ts";
+import type { SharedChanges } from "../sharing/ports.ts";
 import type { RegistryInstruments } from "./catalogue.ts";
 import { formatKnown, type KnownInstruments, knownInstruments, parseKnown } from "./known-instruments.ts";
 

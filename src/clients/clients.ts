@@ -13,7 +13,7 @@ import {
   credentialMissing,
   type CredentialRules,
   credentialsDiffer,
-  isKey,
+  looksLikeKey,
   takeCredential,
 } from "./credential.ts";
 import { type TokenObserver, Tokens } from "./tokens.ts";
@@ -157,7 +157,7 @@ export class Clients {
     const shown = certificates?.at(request.socket);
     if (shown instanceof GatewayError) return shown;
     if (credential === undefined) return shown ?? this.withoutCredential(request);
-    const identity = isKey(credential) ? this.byKey(credential) : this.byToken(credential);
+    const identity = looksLikeKey(credential) ? this.byKey(credential) : this.byToken(credential);
     if (shown === undefined) return identity;
     return identity instanceof Promise ? identity.then((each) => sameClient(shown, each)) : sameClient(shown, identity);
   }

@@ -54,7 +54,7 @@ export interface CredentialRules {
 type CarryingRequest = Pick<IncomingMessage, "headers" | "rawHeaders">;
 
 /** Whether a credential is an API key, or wants to be one. */
-export function isKey(credential: string): boolean {
+export function looksLikeKey(credential: string): boolean {
   return credential.startsWith(KEY_PREFIX);
 }
 
@@ -110,10 +110,10 @@ function bearerIn({ rawHeaders }: CarryingRequest, rules: CredentialRules): stri
   const value = onlyValue(rawHeaders, "authorization");
   if (value === undefined) return TWICE;
   const text = BEARER.test(value) ? value.replace(BEARER, "") : undefined;
-  if (text !== undefined && TOKEN.test(text) && (isKey(text) || rules.isOurToken(text))) {
+  if (text !== undefined && TOKEN.test(text) && (looksLikeKey(text) || rules.isOurToken(text))) {
     return text.length > MAX_CREDENTIAL ? TOO_LONG : text;
   }
-  return isKey(text ?? value) || shows(value, rules) || shows(unpacked(value), rules) ? MALFORMED : undefined;
+  return looksLikeKey(text ?? value) || shows(value, rules) || shows(unpacked(value), rules) ? MALFORMED : undefined;
 }
 
 /** The value of all lines of the name; undefined where they differ. */
@@ -160,7 +160,7 @@ export function credentialInUrl(url: string, rules: CredentialRules): GatewayErr
   for (const pair of url.slice(mark + 1).split("&")) {
     const at = pair.indexOf("=");
     const name = decoded(at === -1 ? pair : pair.slice(0, at)).toLowerCase();
-    if (QUERY_NAMES.has(name) || (at !== -1 && isKey(decoded(pair.slice(at + 1))))) return IN_URL;
+    if (QUERY_NAMES.has(name) || (at !== -1 && looksLikeKey(decoded(pair.slice(at + 1))))) return IN_URL;
   }
   return undefined;
 }

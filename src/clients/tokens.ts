@@ -8,18 +8,20 @@ import { GatewayError } from "../errors.ts";
 import type { Client, Identity, Tier } from "./client.ts";
 import { keyFile, keyUrl } from "./key-source.ts";
 import { KeySet, type KeySetLook } from "./key-set.ts";
-import { type IssuerConfig, subjectOf, type TokenSubject } from "./token-claims.ts";
 import {
   BAD_CLAIMS,
   BUSY,
   EXPIRED,
+  type IssuerConfig,
   MALFORMED,
   NO_KEYS,
   refusalOf,
+  subjectOf,
+  type TokenSubject,
   UNKNOWN_ISSUER,
   WRONG_CLAIMS,
   WRONG_SIGNATURE,
-} from "./token-errors.ts";
+} from "./token-verdict.ts";
 import { issuerOf, readToken, type TokenForm } from "./token-form.ts";
 import type { VerificationKey } from "./verification-key.ts";
 

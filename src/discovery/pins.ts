@@ -1,7 +1,6 @@
 import { type Clock, type Duration, type Instant, settledWithin, sleep } from "../clock.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
-import type { MergedRows, Row, SharedRows } from "../sharing/coordination.ts";
-import type { PurgeReach } from "../sharing/ports.ts";
+import type { MergedRows, PurgeReach, Row, SharedRows } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 import { parseJson } from "../json.ts";
 import { byAge, parsePin, type Pin } from "./pin.ts";

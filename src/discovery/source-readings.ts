@@ -1,7 +1,6 @@
 import type { AbortSignalLike, Clock } from "../clock.ts";
 import type { Offer } from "./candidate.ts";
-import type { DiscoveryObserver } from "./observer.ts";
-import type { SourceReport } from "./report.ts";
+import type { DiscoveryObserver, SourceReport } from "./report.ts";
 import type { Listing, Source } from "./sources.ts";
 
 interface SourceReading {

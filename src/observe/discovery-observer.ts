@@ -1,6 +1,5 @@
 import type { Clock, Duration } from "../clock.ts";
-import type { DiscoveryObserver } from "../discovery/observer.ts";
-import { REGISTRY_STATES } from "../discovery/report.ts";
+import { type DiscoveryObserver, REGISTRY_STATES } from "../discovery/report.ts";
 import { Recurrence } from "../recurrence.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";

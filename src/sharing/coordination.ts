@@ -1,53 +1,11 @@
-import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import type { Store } from "./entries.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
-import type { Coordinator } from "./ports.ts";
+import type { Coordinator, SharedChanges, SharedRows } from "./ports.ts";
 import { localCoordinator } from "./alone.ts";
 import type { RedisObserver } from "./redis/observer.ts";
 import type { RedisStatus } from "./redis/coordinator.ts";
-
-/** A row of a table that replicas share. */
-export interface Row {
-  /** Of two rows with the same name the one with the higher version stays. */
-  readonly version: number;
-  /** When it ends by the clock of what is shared (Unix ms); undefined: it stays. */
-  readonly until: Instant | undefined;
-  readonly text: string;
-}
-
-/** What a table is to have that it lacks. */
-export interface MergedRows {
-  /** Undefined removes a row. */
-  readonly rows: ReadonlyMap<string, Row | undefined>;
-  /** The other replicas need not look at once. */
-  readonly isQuiet?: boolean;
-}
-
-/** A small table that replicas share, and that lasts. */
-export interface SharedRows {
-  /**
-   * Has `merge` called with each reading, and with what was written. It takes over what is newer in `rows`, and returns what
-   * is missing there. `time` is that of what is shared.
-   */
-  follow(merge: (rows: ReadonlyMap<string, Row>, time: Instant) => MergedRows): void;
-  /** Reads, and writes what is missing. Rejects while what is shared is away. */
-  synchronise(): Promise<void>;
-}
-
-/** Larger texts that replicas keep for each other for a while, each under a name that stands for its contents. */
-export interface SharedTexts {
-  /** Rejects while what is shared is away. One that is too long is not kept. */
-  write(name: string, text: string, ttl: Duration): Promise<void>;
-  /** Undefined: it is not there. Rejects while what is shared is away. */
-  read(name: string): Promise<string | undefined>;
-}
-
-/** The changes of the catalogue, and the instruments that they were found by. */
-export interface SharedChanges {
-  readonly log: SharedRows;
-  readonly texts: SharedTexts;
-}
 
 /** What this process shares with others, and through what. */
 export interface Coordination {
@@ -99,7 +57,7 @@ export async function coordinateByRedis(
     import("./redis/connection.ts"),
     import("./redis/coordinator.ts"),
     import("./redis/entries.ts"),
-    import("./redis/texts.ts"),
+    import("./redis/values.ts"),
   ]);
   const connection = new RedisConnection({ config, clock, files, observer });
   const coordinator = new RedisCoordinator({ connection, clock, observer });

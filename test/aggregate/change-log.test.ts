@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { ChangeLog } from "../../src/aggregate/change-log.ts";
-import type { Row } from "../../src/sharing/coordination.ts";
+import type { Row } from "../../src/sharing/ports.ts";
 
 // What repeats itself is short as a row, and long in memory: such rows left the memory first, and stayed in Redis for ever.
 test("rows that memory has no room for any more go from the table too", () => {

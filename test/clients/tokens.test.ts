@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { FileWatcher } from "../../src/config/watched-files.ts";
 import { Tokens } from "../../src/clients/tokens.ts";
-import type { IssuerConfig } from "../../src/clients/token-claims.ts";
+import type { IssuerConfig } from "../../src/clients/token-verdict.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 import {

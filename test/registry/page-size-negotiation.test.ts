@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { Facts } from "../../src/sharing/facts.ts";
+import { Facts } from "../../src/sharing/alone.ts";
 import type { FactsPort } from "../../src/sharing/ports.ts";
 import { PageSizeNegotiation } from "../../src/registry/page-size-negotiation.ts";
 import { ManualClock } from "../support/manual-clock.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Row } from "../../src/sharing/coordination.ts";
+import type { Row } from "../../src/sharing/ports.ts";
 import { BEAT_EVERY, CHANGING_OVER, Membership, SILENT_AFTER } from "../../src/sharing/redis/membership.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 

@@ -8,7 +8,7 @@ import {
 } from "../../src/sharing/redis/connection.ts";
 import type { RedisObserver } from "../../src/sharing/redis/observer.ts";
 import { RedisCoordinator } from "../../src/sharing/redis/coordinator.ts";
-import { Texts } from "../../src/sharing/redis/texts.ts";
+import { Texts } from "../../src/sharing/redis/values.ts";
 import { RedisStore } from "../../src/sharing/redis/entries.ts";
 import { thisReplica } from "../../src/version.ts";
 import type { CommandOutcome, RedisValue, Rejection } from "../../src/sharing/redis/observer.ts";

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import type { Client, Identity, Tier } from "../../src/clients/client.ts";
 import type { KeySetLook } from "../../src/clients/key-set.ts";
 import type { NamedIssuer } from "../../src/clients/tokens.ts";
-import type { IssuerConfig } from "../../src/clients/token-claims.ts";
+import type { IssuerConfig } from "../../src/clients/token-verdict.ts";
 import { GatewayError } from "../../src/errors.ts";
 
 /** A key pair of an issuer, and how it signs. */

@@ -1,5 +1,4 @@
-import { RUN_OUTCOMES } from "../../discovery/observer.ts";
-import { REGISTRY_STATES } from "../../discovery/report.ts";
+import { REGISTRY_STATES, RUN_OUTCOMES } from "../../discovery/report.ts";
 import { counter, gauge } from "./definition.ts";
 import { SOURCE } from "./labels.ts";
 

@@ -1,7 +1,6 @@
 import type { Duration, Instant } from "../../clock.ts";
 import { Actions, type HeldAction, parseAction, type RequestedAction, targetOf } from "../actions.ts";
-import type { MergedRows, Row } from "../coordination.ts";
-import type { ActionsPort, PurgeReach } from "../ports.ts";
+import type { ActionsPort, MergedRows, PurgeReach, Row } from "../ports.ts";
 import { parseJson } from "../../json.ts";
 import type { Replicas } from "./replicas.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";

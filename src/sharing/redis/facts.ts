@@ -1,5 +1,5 @@
 import type { Clock, Duration, MaybePromise } from "../../clock.ts";
-import { Facts } from "../facts.ts";
+import { Facts } from "../alone.ts";
 import type { FactsPort } from "../ports.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import type { Row } from "../coordination.ts";
+import type { Row } from "../ports.ts";
 import type { LostReplica } from "../replicas.ts";
 import { heldTo, type Member, memberIn } from "./member.ts";
 

@@ -1,6 +1,5 @@
 import { type Duration, type Instant, sleep } from "../../clock.ts";
-import type { MergedRows, Row } from "../coordination.ts";
-import type { PurgeReach } from "../ports.ts";
+import type { MergedRows, PurgeReach, Row } from "../ports.ts";
 import type {
   LostReplica,
   Replica,

@@ -1,5 +1,5 @@
 import { type Clock, type Duration, type Instant, valueWithin } from "../../clock.ts";
-import type { Row, SharedRows } from "../coordination.ts";
+import type { Row, SharedRows } from "../ports.ts";
 import type { RedisConnection } from "./connection.ts";
 import { type Poller, READ_EVERY } from "./poller.ts";
 import type { RedisValue } from "./observer.ts";

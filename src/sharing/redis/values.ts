@@ -1,8 +1,17 @@
+import type { Duration } from "../../clock.ts";
+import type { SharedTexts } from "../ports.ts";
 import type { RedisConnection } from "./connection.ts";
+import type { RedisObserver } from "./observer.ts";
 import { defineScript, PLAIN, type ScriptCall } from "./scripts.ts";
 
 /** Bytes of a value: party ids, tokens and digests with their seals are shorter. What is longer is foreign. */
 const LONGEST_VALUE = 1_100;
+
+/** Bytes of a text with its seal. */
+const LONGEST_TEXT = 1_100_000;
+
+/** A large text is on its way for longer than what requests wait for. */
+const TEXT_TIMEOUT: Duration = 2_000;
 
 /** Lua for `valueOf(key, most)`: a value, '' for none, 1 for what is foreign, of which the size alone was read. */
 export const VALUE_OF = `
@@ -56,4 +65,34 @@ export function writingOf({ keys }: RedisConnection, write: ValueWrite, isWorthO
   const notice = message === undefined ? [] : [keys.channel, message];
   const script = isWorthOverfill ? writeAlways : writeIfRoom;
   return { script, keys: [key], args: [expected, text, ttl, ...notice] };
+}
+
+/** Larger texts that replicas keep for each other, each under a name that stands for its contents. */
+export class Texts implements SharedTexts {
+  private readonly connection: RedisConnection;
+  private readonly observer: Pick<RedisObserver, "valueRejected">;
+
+  constructor(connection: RedisConnection, observer: Pick<RedisObserver, "valueRejected">) {
+    this.connection = connection;
+    this.observer = observer;
+  }
+
+  async write(name: string, text: string, ttl: Duration): Promise<void> {
+    const key = this.connection.keys.text(name);
+    const sealed = this.connection.seals.seal({ kind: "text", key }, text);
+    if (sealed.length > LONGEST_TEXT) return;
+    await this.connection.run(
+      writingOf(this.connection, { key, text: sealed, ttl: Math.floor(ttl) }, false),
+      TEXT_TIMEOUT,
+    );
+  }
+
+  async read(name: string): Promise<string | undefined> {
+    const key = this.connection.keys.text(name);
+    const found = await this.connection.run(readingOf(key, LONGEST_TEXT), TEXT_TIMEOUT);
+    if (found === "") return undefined;
+    const opened = typeof found === "string" ? this.connection.seals.open({ kind: "text", key }, found) : undefined;
+    if (opened === undefined) this.observer.valueRejected("text", typeof found === "string" ? "seal" : "form");
+    return opened?.text;
+  }
 }
