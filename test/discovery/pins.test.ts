@@ -6,7 +6,7 @@ import { digestOf } from "../../src/digest.ts";
 import { FileWatcher } from "../../src/config/watched-files.ts";
 import type { Pin } from "../../src/discovery/pin.ts";
 import { type KnownPins, Pins } from "../../src/discovery/pins.ts";
-import type { SharedRows } from "../../src/sharing/coordination.ts";
+import type { SharedRows } from "../../src/sharing/ports.ts";
 import { partyOf } from "../support/discovery.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 

@@ -155,8 +155,7 @@ test("a request that is refused for want of time reaches no registry, though the
   client.on("error", () => undefined);
   const ended = once(client, "close");
   client.write(
-    `POST ${ACCEPT} HTTP/1.1\r\nHost: g\r\n` +
-      "Content-Type: application/json\r\nContent-Length: 11\r\n\r\n{",
+    `POST ${ACCEPT} HTTP/1.1\r\nHost: g\r\n` + "Content-Type: application/json\r\nContent-Length: 11\r\n\r\n{",
   );
   await until(async () => /requests_in_flight 1\b/.test(await (await fetch(`${running.operations}/metrics`)).text()));
   const stopped = running.gateway.stop({ grace: true });
