@@ -65,21 +65,20 @@ const TURN = 2_000;
  */
 const SCANNED = 500;
 
-/** Searches at once that take more than one turn, and those that wait to be one of them. */
-const LONG = { max: 32, queue: 256 };
+/** Searches that take more than one turn run one after the other, and so many wait. */
+const LONG = { max: 1, queue: 256 };
 
 /** How long a client waits for its search. */
 export type SearchTerms = Pick<WaitTerms, "deadline" | "signal">;
 
 /**
- * Searches the catalogue. Searches that take long give way to everything else, and some of them take turns among
- * themselves, while further ones wait: so under any load some come to their end.
+ * Searches the catalogue. One that takes long gives way to everything else, and further ones wait for its end: so
+ * under any load some come to theirs.
  */
 export class CatalogueSearch {
   private readonly catalogue: Catalogue;
   private readonly clock: Clock;
   private readonly long: Places;
-  private lastTurn: Promise<unknown> = Promise.resolve();
 
   constructor(catalogue: Catalogue, clock: Clock) {
     this.catalogue = catalogue;
@@ -112,10 +111,9 @@ export class CatalogueSearch {
     }
   }
 
-  /** Resolves in a turn of the event loop that no other search has. */
+  /** Resolves in the next turn of the event loop. */
   private async giveWay({ deadline, signal }: SearchTerms): Promise<void> {
-    this.lastTurn = this.lastTurn.then(() => setImmediate());
-    await this.lastTurn;
+    await setImmediate();
     if (signal?.aborted === true) throw clientGone();
     if (this.clock.now() >= deadline) throw tooLate();
   }
