@@ -85,23 +85,53 @@ describe("a streamed call", () => {
     expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
   });
 
-  test.each(BOMBS)("that is answered with %s breaks where it grows too large", async (_what, coding, bytes) => {
+  test.each(BOMBS)("that is answered with %s is 502", async (_what, coding, bytes) => {
     const { registry, upstream } = await open();
     registry.script(() => ({ status: 200, headers: ["Content-Encoding", coding], body: bytes }));
-    const answer = await upstream.stream(streamedCall());
-    await expect(buffer(answer.body)).rejects.toMatchObject({ proxyError: "http_response_body_size" });
-    await expect.poll(() => upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
+    await expect(upstream.stream(streamedCall())).rejects.toMatchObject({
+      status: 502,
+      proxyError: "http_response_body_size",
+    });
+    expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
   });
 
-  test("that is answered with more than is looked at first breaks off where it is not of its coding", async () => {
+  test("that is answered with more than 64 KiB that end otherwise than their coding does is 502", async () => {
     const { registry, upstream } = await open();
     const bytes = gzipSync(randomBytes(300_000));
     bytes.fill(0, bytes.length - 8);
     registry.script(() => ({ status: 200, headers: ["Content-Encoding", "gzip"], body: bytes }));
-    const answer = await upstream.stream(streamedCall());
-    expect(answer.status).toBe(200);
-    await expect(buffer(answer.body)).rejects.toThrow();
-    await expect.poll(() => upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
+    await expect(upstream.stream(streamedCall())).rejects.toMatchObject({
+      status: 502,
+      proxyError: "http_response_content_coding",
+    });
+    expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
+  });
+
+  test("whose coded answer grows too large, stalls, breaks off or is not waited for ends as any other", async () => {
+    const { registry, upstream } = await open();
+    const answerWith = (rest: () => AsyncIterable<Buffer>) =>
+      registry.script(() => ({ status: 200, headers: ["Content-Encoding", "gzip"], body: rest() }));
+    answerWith(async function* () {
+      for (;;) yield randomBytes(64 * 1024);
+    });
+    await expect(upstream.stream(streamedCall())).rejects.toMatchObject({ proxyError: "http_response_body_size" });
+    answerWith(async function* () {
+      yield gzipSync("x").subarray(0, 5);
+      await new Promise(() => undefined);
+    });
+    await expect(upstream.stream(streamedCall({ deadline: inTime(200) }))).rejects.toMatchObject({ status: 504 });
+    const controller = new AbortController();
+    const left = upstream.stream(streamedCall({ signal: controller.signal }));
+    await registry.calls.reached(3);
+    controller.abort();
+    await expect(left).rejects.toMatchObject({ code: "client_gone" });
+    answerWith(async function* () {
+      yield gzipSync("x").subarray(0, 5);
+      throw new Error("the node breaks off");
+    });
+    await expect(upstream.stream(streamedCall())).rejects.toMatchObject({ status: 502 });
+    await expect.poll(() => registry.calls.open).toBe(0);
+    expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
   });
 
   const FAST = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };

@@ -3,18 +3,21 @@ import { CollectedBody } from "../../bodies/collected-body.ts";
 import { endToEndFields, type Fields, fieldsOfDecodedBody } from "../../fields.ts";
 import type { StreamedAnswer } from "../call.ts";
 import type { Failure } from "../failure.ts";
-import { findBusy, type ReadingContext, refusedAnswer, refuseHead } from "../wire/answer.ts";
+import { decodeWhole, findBusy, type ReadingContext, refusedAnswer, refuseHead } from "../wire/answer.ts";
 import { connectionFailure } from "../wire/connection-failure.ts";
-import { isDecoded, shapeBody } from "../wire/content-coding.ts";
+import { isDecoded } from "../wire/content-coding.ts";
 import { withOwnMembers } from "../wire/member-fields.ts";
 import type { AnswerListener, WireRequest } from "../wire/request.ts";
+
+/** Of an answer, as the client gets it. */
+type StreamedHead = Pick<StreamedAnswer, "status" | "fields" | "setsCookie">;
 
 /** Is notified of how an answer comes. */
 export interface StreamListener {
   /** What the head says counts at once, its end later; `busy`: it says that the registry is. */
   head(busy: Failure | undefined, fields: Fields): void;
   /** The client can have this answer, of which more may come. */
-  ready(answer: Omit<StreamedAnswer, "requestedAt" | "origin" | "mayBeCut">): void;
+  ready(answer: StreamedHead & Pick<StreamedAnswer, "body">): void;
   /** The node sent something, or the client caught up. */
   progressed(): void;
   /** `isComplete`: all of the answer is on its way to the client; `failure` is then as in {@link head}. */
@@ -25,30 +28,30 @@ export interface StreamListener {
 
 const LEFT = new Error("the client reads no more of the answer");
 
-/** Passes an answer on as it comes, no faster than the client reads it. */
+/**
+ * Passes an answer on as it comes, no faster than the client reads it. One that is coded, though it was asked not to be, is
+ * passed on when all of it is here and was decoded.
+ */
 export class StreamedAnswerReader implements AnswerListener {
   /** The node may have more, and whoever reads the answer is behind. */
   isHeldUp = false;
   private readonly context: ReadingContext;
   private readonly listener: StreamListener;
   private request: WireRequest | undefined;
-  /** What came in this turn: it goes on in one piece. The bound is on what is passed on, decoded. */
-  private readonly piece = new CollectedBody(Infinity);
+  /** What came in this turn: it goes on in one piece. Of an answer that is coded, all that came. */
+  private readonly piece: CollectedBody;
   private isPassingOn = false;
-  /** As the node sends it. */
-  private source: Readable | undefined;
-  /** As the client gets it: decoded and bounded. */
-  private output: Readable | undefined;
+  /** As the client gets it. */
+  private body: Readable | undefined;
+  /** Of an answer that is coded: what the client gets, and what the node sent. */
+  private coded: { readonly head: StreamedHead; readonly fields: Fields } | undefined;
   /** Of an answer that is passed on and says that the registry is busy. */
   private busy: Failure | undefined;
-  /** The node has sent all of its answer. */
-  private isComplete = false;
-  /** The head of the answer was passed on: what it says of its coding is true as far as was looked. */
-  private isPassedOn = false;
 
   constructor(context: ReadingContext, listener: StreamListener) {
     this.context = context;
     this.listener = listener;
+    this.piece = new CollectedBody(context.maxBody);
   }
 
   /** The request whose answer this is. */
@@ -64,58 +67,56 @@ export class StreamedAnswerReader implements AnswerListener {
     if (refusal !== undefined) return listener.ended(refusal, false);
     this.busy = findBusy(status, passed, context.upstream);
     listener.head(this.busy, passed);
-    this.source = this.createSource();
-    this.output = shapeBody({ status, fields, body: this.source }, context, {
-      ready: (body) => {
-        this.isPassedOn = true;
-        listener.ready({ status, fields: passed, body, setsCookie: fields.includes("set-cookie") });
-        if (this.isComplete) listener.ended(this.busy, true);
-      },
-      refused: (failure) => listener.ended(failure, false),
-      ended: (error) => {
-        // The client left, or the node broke off, which is known already.
-        if (error) listener.left(error);
-      },
-    });
+    const head = { status, fields: passed, setsCookie: fields.includes("set-cookie") };
+    if (isCoded) this.coded = { head, fields };
+    else this.handOver(head);
   }
 
   onData(chunk: Buffer): void {
     this.listener.progressed();
     const fault = this.piece.add(chunk);
     if (fault !== undefined) return this.listener.ended(refusedAnswer(fault, this.context), false);
-    if (this.isPassingOn) return;
+    if (this.isPassingOn || this.coded !== undefined) return;
     this.isPassingOn = true;
     queueMicrotask(() => this.passOn());
   }
 
   onComplete(): void {
-    this.isComplete = true;
+    if (this.coded !== undefined) return void this.passOnDecoded(this.coded);
     this.passOn();
-    this.source!.push(null);
-    if (this.isPassedOn) this.listener.ended(this.busy, true);
+    this.body!.push(null);
+    this.listener.ended(this.busy, true);
   }
 
   onFailure(error: unknown): void {
-    const failure = connectionFailure(this.context.upstream, error, this.source !== undefined);
-    this.listener.ended(failure, false);
+    const hasBegun = this.request!.status !== undefined;
+    this.listener.ended(connectionFailure(this.context.upstream, error, hasBegun), false);
   }
 
   /** Nothing more is wanted of the answer; what was passed on of it breaks with `reason`. */
   abort(reason: Error | undefined): void {
-    if (reason === undefined) return;
-    this.source?.destroy(reason);
-    this.output?.destroy(reason);
+    if (reason !== undefined) this.body?.destroy(reason);
   }
 
   private passOn(): void {
     this.isPassingOn = false;
-    if (this.piece.length === 0 || this.source!.destroyed || this.source!.push(this.piece.take())) return;
+    if (this.piece.length === 0 || this.body!.destroyed || this.body!.push(this.piece.take())) return;
     this.isHeldUp = true;
     this.request!.pause();
   }
 
-  private createSource(): Readable {
-    const source = new Readable({
+  private async passOnDecoded({ head, fields }: { head: StreamedHead; fields: Fields }): Promise<void> {
+    const decoded = await decodeWhole(fields, this.piece.take(), this.context);
+    if (!Buffer.isBuffer(decoded)) return this.listener.ended(decoded, false);
+    const body = this.handOver(head);
+    body.push(decoded);
+    body.push(null);
+    this.listener.ended(this.busy, true);
+  }
+
+  /** The client has the answer from now on; its body may be still to come. */
+  private handOver(head: StreamedHead): Readable {
+    const body = new Readable({
       read: () => {
         if (this.isHeldUp) this.listener.progressed();
         this.isHeldUp = false;
@@ -123,11 +124,14 @@ export class StreamedAnswerReader implements AnswerListener {
       },
       destroy: (error, callback) => {
         this.request!.abort(error ?? LEFT);
+        this.listener.left(error ?? LEFT);
         callback(error);
       },
     });
     // A reader learns of errors too; when nobody reads yet, they must not end the process.
-    source.on("error", () => undefined);
-    return source;
+    body.on("error", () => undefined);
+    this.body = body;
+    this.listener.ready({ ...head, body });
+    return body;
   }
 }

@@ -119,7 +119,7 @@ class StreamedRun implements StreamListener {
   }
 
   left(error: Error): void {
-    this.end.reject(error);
+    if (!this.attempt!.isOver) this.end.reject(error);
   }
 
   /** All that comes before the answer: places, credentials, a call of `rateLimit`, a node. */

@@ -95,15 +95,25 @@ export function isCoded(raw: RawAnswer): boolean {
 
 /** The answer without its content codings; a failure when that cannot be had. */
 export async function decodeAnswer(raw: RawAnswer, context: ReadingContext): Promise<RawAnswer | Failure> {
-  const codings = contentCodings(raw.fields);
-  if (codings === undefined) return undecodable(context.upstream, "uses a content coding the gateway does not know");
-  if (codings.length === 0) return raw;
+  const body = await decodeWhole(raw.fields, raw.body, context);
+  if (!Buffer.isBuffer(body)) return body;
+  return body === raw.body ? raw : { ...raw, fields: fieldsOfDecodedBody(raw.fields), body };
+}
+
+/** A whole body without the content codings that `fields` name; a failure when that cannot be had. */
+export async function decodeWhole(
+  fields: Fields,
+  body: Buffer,
+  { upstream, maxBody }: { upstream: string; maxBody: number },
+): Promise<Buffer | Failure> {
+  if (body.length === 0) return body;
+  const codings = contentCodings(fields);
+  if (codings === undefined) return undecodable(upstream, "uses a content coding the gateway does not know");
   try {
-    const body = await decodeBody(raw.body, codings, context.maxBody);
-    return { ...raw, fields: fieldsOfDecodedBody(raw.fields), body };
+    return await decodeBody(body, codings, maxBody);
   } catch (error) {
-    if (error instanceof DecodedTooLarge) return tooLarge(context.upstream, context.maxBody);
-    return undecodable(context.upstream, "sent a body that is not of the content coding it names");
+    if (error instanceof DecodedTooLarge) return tooLarge(upstream, maxBody);
+    return undecodable(upstream, "sent a body that is not of the content coding it names");
   }
 }
 
