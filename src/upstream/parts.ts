@@ -6,7 +6,7 @@ import type { Coordinator } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 import { OperatorActions } from "./operator-actions.ts";
 import { RetryBudget } from "../limits/retry-budget.ts";
-import { Latencies } from "./call/hedging.ts";
+import { Latencies } from "./call/further-attempts.ts";
 import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
 import { CircuitBreaker, RecentRequests } from "../limits/circuit-breaker.ts";
 import { ConcurrencyLimit } from "../limits/concurrency-limit.ts";

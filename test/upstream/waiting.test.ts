@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { RetryBudget } from "../../src/limits/retry-budget.ts";
-import { LatencyQuantile } from "../../src/upstream/call/hedging.ts";
+import { LatencyQuantile } from "../../src/upstream/call/further-attempts.ts";
 import { ConcurrencyLimit } from "../../src/limits/concurrency-limit.ts";
 import { type Priority, WaitQueue } from "../../src/limits/wait-queue.ts";
 import { ManualClock } from "../support/manual-clock.ts";

@@ -11,7 +11,7 @@ import type { UpstreamParts } from "../parts.ts";
 import { isOwnRefusal, type ReadingContext } from "../wire/answer.ts";
 import { refusedByLimit } from "../wire/connection-failure.ts";
 import { type AnswerListener, WireRequest } from "../wire/request.ts";
-import type { Moment } from "./hedging.ts";
+import type { Moment } from "./further-attempts.ts";
 
 /** What an attempt begins with. */
 interface AttemptOptions {

@@ -12,7 +12,7 @@ import type { Exchange } from "../wire/in-step.ts";
 import { Admission } from "./admission.ts";
 import { compareWithCall, isOfAnother, readOutcome } from "./answer.ts";
 import { Attempt, chooseNode } from "./attempt.ts";
-import { type Moment, momentsOf, payForBeside } from "./hedging.ts";
+import { type Moment, momentsOf, payForBeside, planRetry, type RetryPlan } from "./further-attempts.ts";
 import {
   endOutrun,
   hasFailedEverywhere,
@@ -23,7 +23,6 @@ import {
   recordOutcome,
   reportCall,
 } from "./outcome.ts";
-import { planRetry, type RetryPlan } from "./retry-plan.ts";
 
 /**
  * One call whose answer is kept until it is complete: it is let in, asks a node, asks another when that one fails or is
