@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { aliasFrom } from "./alias.ts";
+import { aliasFrom } from "./upstream-names.ts";
 import { escapeReferences } from "./environment.ts";
 import { parseConfig } from "./parse.ts";
 import { ConfigError } from "./problem.ts";

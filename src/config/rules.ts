@@ -1,4 +1,4 @@
-import { RESERVED_ALIASES } from "./alias.ts";
+import { RESERVED_ALIASES } from "./upstream-names.ts";
 import { checkClients } from "./clients-rules.ts";
 import { checkHeaderName, checkTls, checkTwice } from "./common-rules.ts";
 import { checkDiscovery } from "./discovery-rules.ts";

@@ -1,16 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { isNeverPassed, OWN_TARGETED_FIELD } from "../fields.ts";
-import { RESERVED_ALIASES } from "./alias.ts";
+import { normaliseParty, RESERVED_ALIASES } from "./upstream-names.ts";
 import { checkHeaderName, checkTls, checkTwice, RESERVED_HEADERS } from "./common-rules.ts";
 import type { Draft, UpstreamDraft } from "./dependent-defaults.ts";
 import type { Reading } from "./reading.ts";
 import { formatDuration } from "../units.ts";
-
-/** A party id whose fingerprint is in lower case: both cases occur and mean the same. */
-export function normaliseParty(party: string): string {
-  const end = party.lastIndexOf("::");
-  return end === -1 ? party : party.slice(0, end) + party.slice(end).toLowerCase();
-}
 
 export function checkForwardedHeaders(reading: Reading, path: string, headers: unknown): void {
   if (!Array.isArray(headers)) return;

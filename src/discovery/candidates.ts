@@ -1,8 +1,7 @@
 import { quote } from "../json.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
-import { aliasFrom } from "../config/alias.ts";
-import { normaliseParty } from "../config/upstream-rules.ts";
+import { aliasFrom, normaliseParty } from "../config/upstream-names.ts";
 import { type Candidate, isUsed, type Offer, pinOf, problemOf, proposalOf, reportOf } from "./candidate.ts";
 import { isSameSet, type Pin, refuse } from "./pin.ts";
 import type { Pins } from "./pins.ts";

@@ -4,7 +4,7 @@ import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import type { SharedRows } from "../sharing/ports.ts";
 import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
-import { aliasFrom } from "../config/alias.ts";
+import { aliasFrom } from "../config/upstream-names.ts";
 import { type Candidate, isUsed, judge, type Offer, pinOf, problemOf } from "./candidate.ts";
 import { Candidates } from "./candidates.ts";
 import { GatheredPins } from "./gathered-pins.ts";

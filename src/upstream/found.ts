@@ -1,5 +1,5 @@
 import { hostGroupOf, isReadable } from "../config/urls.ts";
-import { normaliseParty } from "../config/upstream-rules.ts";
+import { normaliseParty } from "../config/upstream-names.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 
 /** A registry that was found rather than written: to be used, at these URLs. */

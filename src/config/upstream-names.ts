@@ -21,3 +21,9 @@ export function aliasFrom(hint: string, isTaken: (alias: string) => boolean, oth
   }
   return alias;
 }
+
+/** A party id whose fingerprint is in lower case: both cases occur and mean the same. */
+export function normaliseParty(party: string): string {
+  const end = party.lastIndexOf("::");
+  return end === -1 ? party : party.slice(0, end) + party.slice(end).toLowerCase();
+}
