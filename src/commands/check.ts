@@ -1,13 +1,12 @@
 import { systemClock } from "../clock.ts";
 import { listCertificates, warnOfEnds } from "./check-certificates.ts";
 import { type Change, diffConfig } from "../config/diff.ts";
-import { estimateMemory } from "../config/memory-estimate.ts";
 import { loadConfig } from "../config/parse.ts";
 import { presentConfig, printConfig } from "../config/print.ts";
 import { ConfigError, type Problem } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { warnings, warnOfUnpinned } from "../config/warnings.ts";
-import { EXIT, configFileOf } from "./command-line.ts";
+import { configFileOf, EXIT } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 
 interface CheckOptions {
@@ -86,7 +85,7 @@ export async function check(options: CheckOptions): Promise<number> {
 }
 
 function inMiB(bytes: number): number {
-  return Math.ceil(bytes / 2 ** 20);
+  return Math.ceil(bytes / MIB);
 }
 
 /** Loads what calls registries and Redis only where they are called: it is half of what a command loads. */
@@ -105,4 +104,33 @@ function printDiff(changes: readonly Change[]): void {
     const values = `${JSON.stringify(old) ?? "absent"} → ${JSON.stringify(now) ?? "absent"}`;
     printLine(`${effect === "restart" ? "needs a restart" : "at reload"}: ${path}: ${values}`);
   }
+}
+
+const MIB = 2 ** 20;
+
+/** What a process takes before anything is cached, and at full load (docs/operations/sizing.md, as measured). */
+const BASE = 215 * MIB;
+/** Of each byte of `cache.memory.maxBytes`: garbage that is not collected yet, besides. */
+const CACHE_SHARE = 1.3;
+
+/** Beyond the base: answers that clients do not read, bodies of calls, rare garbage collections. */
+const RESERVE = 280 * MIB;
+/** A connection with the largest head, of which the end has not come. */
+const CONNECTION = { plain: 36 * 1024, tls: 80 * 1024 };
+
+/** Bytes of memory that a process with this configuration takes. */
+interface MemoryEstimate {
+  /** At full load. */
+  readonly underLoad: number;
+  /** What the process is to be limited to: with every connection open, and clients that do their worst. */
+  readonly limit: number;
+}
+
+/** By the formula of docs/operations/sizing.md. */
+export function estimateMemory({ cache, listen, limits }: Pick<Config, "cache" | "listen" | "limits">): MemoryEstimate {
+  const underLoad = BASE + CACHE_SHARE * cache.memory.maxBytes;
+  const connections = listen.maxConnections * (listen.tls === undefined ? CONNECTION.plain : CONNECTION.tls);
+  // Bodies in memory get 64 MiB, or four of the largest (see "What clients can make a process keep").
+  const bodies = Math.max(0, 4 * limits.requestBody - 64 * MIB);
+  return { underLoad, limit: underLoad + RESERVE + connections + bodies };
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { estimateMemory } from "../../src/config/memory-estimate.ts";
+import { estimateMemory } from "../../src/commands/check.ts";
 import { testConfig } from "../support/gateway.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
