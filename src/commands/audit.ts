@@ -1,7 +1,7 @@
 import type { AuditAnswer } from "../operations/answers.ts";
 import { sayReached } from "../words/reached.ts";
 import { askGateway, type OperationsFlags } from "./operations-client.ts";
-import { tableLines, wrap } from "./table.ts";
+import { tableLines, wrap } from "./terminal.ts";
 
 interface AuditFlags extends OperationsFlags {
   readonly limit?: unknown;

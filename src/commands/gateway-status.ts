@@ -1,7 +1,7 @@
 import type { ActAnswer, StatusAnswer } from "../operations/answers.ts";
 import { sayDuration, saySize } from "../words/quantity.ts";
 import { sayReached } from "../words/reached.ts";
-import { tableLines, wrap } from "./table.ts";
+import { tableLines, wrap } from "./terminal.ts";
 
 type Upstream = StatusAnswer["upstreams"][number];
 type Node = Upstream["nodes"][number];

@@ -5,8 +5,7 @@ import { sayReached } from "../words/reached.ts";
 import { EXIT, UsageError } from "./command-line.ts";
 import { doneLines, nodeLines, statusLines, upstreamLines } from "./gateway-status.ts";
 import { askGateway, OperationsError, type OperationsFlags } from "./operations-client.ts";
-import { tableLines, wrap } from "./table.ts";
-import { printLine } from "./terminal.ts";
+import { printLine, tableLines, wrap } from "./terminal.ts";
 
 interface PurgeFlags extends OperationsFlags {
   readonly all?: unknown;

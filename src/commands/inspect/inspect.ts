@@ -1,8 +1,7 @@
 import { type Clock, systemClock } from "../../clock.ts";
 import { normaliseNodeUrl } from "../../config/urls.ts";
 import { UsageError } from "../command-line.ts";
-import { wrap } from "../table.ts";
-import { printLine } from "../terminal.ts";
+import { printLine, wrap } from "../terminal.ts";
 import {
   type Check,
   checkCors,
