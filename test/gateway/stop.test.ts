@@ -154,9 +154,8 @@ test("a request that is refused for want of time reaches no registry, though the
   // Its own end may come as a reset.
   client.on("error", () => undefined);
   const ended = once(client, "close");
-  client.write(
-    `POST ${ACCEPT} HTTP/1.1\r\nHost: g\r\n` + "Content-Type: application/json\r\nContent-Length: 11\r\n\r\n{",
-  );
+  const fields = "Host: g\r\nContent-Type: application/json\r\nContent-Length: 11";
+  client.write(`POST ${ACCEPT} HTTP/1.1\r\n${fields}\r\n\r\n{`);
   await until(async () => /requests_in_flight 1\b/.test(await (await fetch(`${running.operations}/metrics`)).text()));
   const stopped = running.gateway.stop({ grace: true });
   await until(() => {
