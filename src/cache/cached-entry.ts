@@ -2,6 +2,7 @@ import type { Duration, Instant } from "../clock.ts";
 import type { Entry } from "../sharing/entries.ts";
 import { AnswerForms } from "./answer-forms.ts";
 import { governingDirectives } from "./rfc/cache-control.ts";
+import { varyNames } from "./rfc/request-fields.ts";
 import { isForAll } from "./rfc/reuse.ts";
 
 /** Fresh hits after which an entry is renewed before it expires. */
@@ -36,6 +37,7 @@ export class CachedEntry {
   /** The soft purges that are seen to in the entry, see EpochsPort.softVersion. */
   softVersion = 0;
   private forAll: boolean | undefined = undefined;
+  private vary: readonly string[] | undefined = undefined;
 
   /** @param predecessor what it renews */
   constructor(entry: Entry, predecessor?: CachedEntry) {
@@ -46,6 +48,15 @@ export class CachedEntry {
   /** Whether the upstream lets requests with credentials and those without have the same answer (RFC 9111 §3.5). */
   get isForAll(): boolean {
     return (this.forAll ??= isForAll(governingDirectives(this.entry.fields).directives));
+  }
+
+  /** The request fields that the upstream's `Vary` names. */
+  get varies(): readonly string[] {
+    if (this.vary === undefined) {
+      const names = varyNames(this.entry.fields);
+      this.vary = names === "*" ? [] : names;
+    }
+    return this.vary;
   }
 
   /** When it has a fifth of its time here left: what was cut out of it lives shorter by {@link MAX_SHORTENING}, and is renewed ahead. */

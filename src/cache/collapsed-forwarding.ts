@@ -146,6 +146,7 @@ export class CollapsedForwarding {
         const limits = { purpose, background, maxWait, deadline, signal };
         const result = await (id === undefined ? fetcher.fetch(miss, limits) : fetcher.fetchForAll(miss, limits, id));
         if (isFailure(result.cached.entry.status)) this.noteFailure(stale, startedAt);
+        else if (!result.stored && stale !== undefined) stale.retryAt = clock.now() + MAX_RETRY_PAUSE;
         hitForMiss.note(resource, headers, { ...result, status: result.cached.entry.status, at: clock.now() });
         return result;
       },

@@ -98,6 +98,22 @@ export function softened(entry: Entry, at: Instant, softEpoch: string): Entry {
   };
 }
 
+/**
+ * The entry since the upstream said something newer at `receivedAt` that is not stored in its place: whatever stale windows
+ * it had, they are over (RFC 9111 §4.2.4). What is gone is not even fresh.
+ */
+export function overtaken(entry: Entry, receivedAt: Instant, isGone: boolean): Entry {
+  const freshUntil = isGone ? Math.min(entry.freshUntil, receivedAt) : entry.freshUntil;
+  return {
+    ...entry,
+    receivedAt,
+    staleProhibited: true,
+    freshUntil,
+    revalidateUntil: freshUntil,
+    usableUntil: freshUntil,
+  };
+}
+
 /** Whole seconds, never negative (RFC 9111 §5.1). */
 export function ageOf({ bornAt }: Entry, now: Instant): number {
   return Math.max(0, Math.floor((now - bornAt) / 1000));

@@ -5,11 +5,11 @@ import type { EpochsPort, LeasesPort, FetchOutcome, Lease } from "../sharing/por
 import { GatewayError } from "../errors.ts";
 import { isHeadTooLarge } from "../fields.ts";
 import { CachedEntry, MAX_SHORTENING } from "./cached-entry.ts";
-import { deriveResponse, type JudgedResponse, judgeResponse } from "./entry.ts";
+import { deriveResponse, type JudgedResponse, judgeResponse, overtaken } from "./entry.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Fetched, FetchRequest, FillSource, Resource } from "./resource.ts";
 import { conditionalFields, confirms, freshen } from "./rfc/conditional.ts";
-import { selectingNames, variantOf } from "./rfc/request-fields.ts";
+import { isAuthorized, selectingNames, variantOf } from "./rfc/request-fields.ts";
 import { isFailure } from "./rfc/reuse.ts";
 import type { Tiers } from "./stores/tiers.ts";
 
@@ -191,15 +191,13 @@ export class Fetcher {
       shortening: this.shortening(),
     });
     const reason = this.whyNotStored(miss, judged, { epoch, requestedAt: fetched.requestedAt });
-    // What is gone must not come back from any tier, should the upstream fail later.
-    if (isGone(fetched.status) && stale?.entry.status === 200 && reason !== "superseded") {
-      this.tiers.forget(resource.key);
-    }
     const stored = reason === undefined ? this.tiers.store(resource.key, judged.entry, stale) : undefined;
     const skipped = stored === undefined ? (reason ?? "too-large") : undefined;
     if (stored !== undefined) resource.stored?.(stored.entry, fetched);
     if (skipped !== undefined) this.observer.skipped(resource.key, skipped);
-    if (stale !== undefined && isOvertaken(stale.entry, fetched, skipped)) this.tiers.forget(resource.key);
+    if (stale !== undefined && overtakes(fetched.status, skipped, isAuthorized(resource.policy, headers))) {
+      this.tiers.overtake(resource.key, stale, overtaken(stale.entry, fetched.receivedAt, isGone(fetched.status)));
+    }
     const cached = stored ?? new CachedEntry(judged.entry);
     return {
       cached,
@@ -262,13 +260,20 @@ export function isGone(status: number): boolean {
   return status === 404 || status === 410;
 }
 
-/** Reasons that are the upstream's own, of an answer that is newer than what is stored. */
-const OVERTAKES: ReadonlySet<SkipReason> = new Set(["no-store", "private", "vary", "ttl", "useless", "too-large"]);
+/** Reasons that do not make an answer the upstream's latest word about what is stored. */
+const NO_LATER_WORD: ReadonlySet<SkipReason> = new Set([
+  "unissued-token",
+  "purged",
+  "superseded",
+  "failure",
+  "authorization",
+]);
 
-/** Whether a stale entry would be served in the place of what the upstream said since, which may not be stored. */
-function isOvertaken({ freshUntil }: Entry, fetched: Fetched, skipped: SkipReason | undefined): boolean {
-  if (skipped === undefined || !OVERTAKES.has(skipped) || isFailure(fetched.status)) return false;
-  return fetched.receivedAt >= freshUntil;
+/** Whether what is stored must not be served any more after such an answer, should the upstream fail later. */
+function overtakes(status: number, skipped: SkipReason | undefined, isAuthorized: boolean): boolean {
+  // A stored one takes the place of what was stored; errors only here.
+  if (skipped === undefined) return isGone(status);
+  return !isFailure(status) && !NO_LATER_WORD.has(skipped) && !(isAuthorized && skipped === "private");
 }
 
 /**

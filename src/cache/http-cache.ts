@@ -148,12 +148,16 @@ export class HttpCache {
     }
   }
 
-  /** What is stored for requests without fields, fresh or stale: in memory, or where that has nothing in the shared tier. */
+  /**
+   * What is stored for requests without fields, fresh, or stale and not forbidden to be served so: in memory, or where that has
+   * nothing in the shared tier.
+   */
   async stored(resource: Resource): Promise<Entry | undefined> {
-    const cached = this.tiers.select(resource, {});
-    if (cached !== undefined) return cached.entry;
-    const adopted = await this.tiers.lookUpShared(resource);
-    return this.tiers.select(resource, {}, adopted)?.entry;
+    const cached =
+      this.tiers.select(resource, {}) ?? this.tiers.select(resource, {}, await this.tiers.lookUpShared(resource));
+    if (cached === undefined) return undefined;
+    const { entry } = cached;
+    return entry.staleProhibited && this.clock.now() >= entry.freshUntil ? undefined : entry;
   }
 
   /**

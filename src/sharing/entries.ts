@@ -76,5 +76,6 @@ export interface Store {
   get(key: CacheKey): MaybePromise<readonly Entry[] | undefined>;
   /** Stores `entry`, replacing the variant it stands for. */
   set(key: CacheKey, entry: Entry): void;
-  delete(key: CacheKey): void;
+  /** Deletes the variant that an entry stands for. */
+  delete(key: CacheKey, entry: Entry): void;
 }

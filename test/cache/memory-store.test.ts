@@ -122,11 +122,15 @@ describe("the memory tier", () => {
     }
   });
 
-  test("forgets a deleted key altogether", () => {
+  test("forgets a deleted variant, and no other", () => {
     const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
-    store.set(key("a"), entry({ variant: "x" }));
-    store.set(key("a"), entry({ variant: "y", status: 404 }));
-    store.delete(key("a"));
+    const found = entry({ variant: "x" });
+    const missing = entry({ variant: "y", status: 404 });
+    store.set(key("a"), found);
+    store.set(key("a"), missing);
+    store.delete(key("a"), found);
+    expect(store.get(key("a"))?.map(({ status }) => status)).toEqual([404]);
+    store.delete(key("a"), missing);
     expect([store.get(key("a")), store.bytes]).toEqual([undefined, 0]);
   });
 

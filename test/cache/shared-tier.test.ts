@@ -115,6 +115,19 @@ describe("an entry in the shared tier", () => {
     expect(await replica!.get()).toMatchObject({ outcome: "stale", body: Buffer.from("body 2") });
   });
 
+  test("does not come back once it was overtaken, though the shared tier was away", async () => {
+    const policy = { ttl: 30 * SECOND, staleIfError: 10 * MINUTE };
+    const later: Script = (_r, n) => (n === 2 ? { fields: ["cache-control", "no-store"] } : { fails: 502 });
+    const { replicas, shared } = fleet(1, (r, n) => (n === 1 ? {} : later(r, n)), policy);
+    const [replica] = replicas;
+    await replica!.get();
+    const old = [...shared.entries];
+    await replica!.advance(2 * MINUTE);
+    expect((await replica!.get()).body).toEqual(Buffer.from("body 2"));
+    for (const [key, entries] of old) shared.entries.set(key, entries);
+    await expect(replica!.get()).rejects.toMatchObject({ status: 502 });
+  });
+
   test("of another epoch does not push out what is in memory", async () => {
     const policy = { ttl: 30 * SECOND, staleIfError: 10 * MINUTE };
     const { replicas, shared } = fleet(1, (_r, n) => (n <= 2 ? {} : { fails: 502 }), policy);

@@ -241,6 +241,8 @@ describe("stale-if-error", () => {
     ["must-revalidate, stale on arrival", { fields: ["cache-control", "max-age=0, must-revalidate"] }],
     ["no-store on a 304", { status: 304, fields: ["cache-control", "no-store"] }],
     ["no-store on a 404", { status: 404, fields: ["cache-control", "no-store"] }],
+    ["403", { status: 403 }],
+    ["400 and no-store", { status: 400, fields: ["cache-control", "no-store"] }],
   ])("what the upstream overtook by an answer with %s does not come back", async ([, later]) => {
     const script = once(FADING, (_r, n) => (n === 2 ? later : { fails: 502 }));
     const fixture = new CacheFixture({ policy: POLICY, script });
@@ -255,7 +257,40 @@ describe("stale-if-error", () => {
     const fixture = new CacheFixture({ policy: { ...POLICY, honorClient: true, clientFloor: 0 }, script });
     await fixture.get();
     await fixture.get({ headers: { "cache-control": "no-cache" } });
-    expect(await fixture.get()).toMatchObject({ outcome: "hit" });
+    expect(await fixture.get()).toMatchObject({ outcome: "hit", body: Buffer.from("body 1") });
+    // It was overtaken all the same: nothing stale of it stands in for a failure.
+    fixture.upstream.script = DOWN;
+    await fixture.advance(15 * SECOND);
+    await expect(fixture.get()).rejects.toMatchObject({ status: 502 });
+  });
+
+  test("another variant stays where one was overtaken", async () => {
+    const policy = { ...POLICY, forwardRequestHeaders: ["x-t"] };
+    const script: Script = ({ headers }, n) =>
+      n > 1 && headers["x-t"] === "a" ? { fields: ["cache-control", "no-store"] } : {};
+    const fixture = new CacheFixture({ policy, script });
+    await fixture.get({ headers: { "x-t": "a" } });
+    await fixture.advance(9 * SECOND);
+    await fixture.get({ headers: { "x-t": "b" } });
+    await fixture.advance(5 * SECOND);
+    expect((await fixture.get({ headers: { "x-t": "a" } })).outcome).toBe("miss");
+    expect((await fixture.get({ headers: { "x-t": "b" } })).outcome).toBe("hit");
+  });
+
+  test("what is hot and cannot be stored any more is not asked for all the time", async () => {
+    const fresh = { fields: ["cache-control", "max-age=600"] };
+    const fixture = new CacheFixture({
+      policy: { ...POLICY, maxTtl: 60 * MINUTE },
+      script: (_r, n) => (n === 1 ? fresh : { fields: ["cache-control", "no-store"] }),
+    });
+    await fixture.get();
+    for (let i = 0; i < 5; i += 1) await fixture.get();
+    await fixture.advance(545 * SECOND);
+    for (let i = 0; i < 50; i += 1) {
+      expect((await fixture.get()).outcome).toBe("hit");
+      await fixture.advance(100);
+    }
+    expect(fixture.upstream.requests.length).toBeLessThanOrEqual(3);
   });
 
   test("a recovered upstream is noticed by the next request after a quick failure", async () => {

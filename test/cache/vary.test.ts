@@ -1,5 +1,8 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { describe, expect, test } from "vitest";
+import type { CachePolicy } from "../../src/cache/resource.ts";
 import { forwardedFields, selectingNames, variantOf, varyNames } from "../../src/cache/rfc/request-fields.ts";
+import { CacheFixture, type Script } from "../support/cache-fixture.ts";
 import { policy } from "../support/cache-policy.ts";
 
 describe("Vary", () => {
@@ -21,6 +24,22 @@ describe("Vary", () => {
     expect(varyNames(fields)).toEqual(names);
   });
 });
+
+test.for<[string, Partial<CachePolicy>, IncomingHttpHeaders]>([
+  ["X-User", { forwardRequestHeaders: "*" }, { "x-user": "bob" }],
+  ["Authorization", { sharedAuthorization: true }, { authorization: "Bearer alice" }],
+])(
+  "an entry that another configuration stored is held against all that its Vary names: %s",
+  async ([vary, changes, headers]) => {
+    const fields = ["cache-control", "public, max-age=600", "vary", vary];
+    const script: Script = ({ headers: asked }) => ({ fields, body: JSON.stringify(asked) });
+    const before = new CacheFixture({ script });
+    await before.get();
+    const { memory, coordinator, clock } = before;
+    const after = new CacheFixture({ policy: changes, script, memory, coordinator, clock });
+    expect((await after.get({ headers })).outcome).toBe("miss");
+  },
+);
 
 describe("what selects a variant", () => {
   test.for([

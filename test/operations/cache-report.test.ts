@@ -143,7 +143,8 @@ describe("what is in memory", () => {
       turns += 1;
       // Used again and again, taken away, and put in anew.
       memory.variants(entryOf(0).key);
-      memory.delete(entryOf(10_000 + turns).key);
+      const { key, entry } = entryOf(10_000 + turns);
+      memory.delete(key, entry);
       store(30_000 + turns);
       if (!isOver) setImmediate(turn);
     };

@@ -151,6 +151,24 @@ test("an instrument that is gone does not come back from a page that was asked f
   expect(calls()).toEqual([1, 3]);
 });
 
+test("an instrument that may not be kept any more does not come back from a page that was asked for before", async () => {
+  const ttl = { instruments: "60s", instrument: "5s" };
+  const { registry, text, get, advance } = await listed({ cache: { ttl } });
+  const { instruments } = JSON.parse(text) as { instruments: readonly object[] };
+  const cacheControl = ["cache-control", "max-age=0, must-revalidate"];
+  registry.script(({ operation }) =>
+    operation === "instrument"
+      ? { status: 200, headers: cacheControl, body: JSON.stringify({ ...instruments[0], name: "later" }) }
+      : undefined,
+  );
+  advance(6);
+  expect((await get(0)).outcome).toBe("stale");
+  const read = async () => String((await get(0)).body);
+  await until(async () => (await read()).includes("later"));
+  registry.script(({ operation }) => (operation === "instrument" ? { status: 503, body: "" } : undefined));
+  expect((await get(0)).status).toBe(503);
+});
+
 test("a page that a client waits for goes before refreshes that nobody does, where calls are scarce", async () => {
   const keys = { rateLimit: { requests: 10, per: "1h", maxWait: "0s" }, cache: { ttl: { info: "0s" } } };
   const { info, get, calls, advance } = await listed(keys);

@@ -198,8 +198,10 @@ export class RemoteStore implements Store {
     this.entries.set(key.partition + key.id, [{ ...entry, body: Buffer.from(entry.body) }, ...others]);
   }
 
-  delete(key: Parameters<Store["delete"]>[0]): void {
-    this.entries.delete(key.partition + key.id);
+  delete(...[key, entry]: Parameters<Store["delete"]>): void {
+    const others = (this.entries.get(key.partition + key.id) ?? []).filter((e) => e.variant !== entry.variant);
+    if (others.length === 0) this.entries.delete(key.partition + key.id);
+    else this.entries.set(key.partition + key.id, others);
   }
 }
 

@@ -128,8 +128,9 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
 
     test("forgets an entry that is deleted", () =>
       use(async (setup) => {
-        await put(setup, infoKey, makeEntry(setup.coordinator.epochs.epochOf(infoKey)!, setup.now()));
-        setup.store.delete(infoKey);
+        const entry = makeEntry(setup.coordinator.epochs.epochOf(infoKey)!, setup.now());
+        await put(setup, infoKey, entry);
+        setup.store.delete(infoKey, entry);
         await until(async () => (await setup.store.get(infoKey)) === undefined);
       }));
 

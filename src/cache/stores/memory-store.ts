@@ -74,10 +74,11 @@ export class MemoryStore implements Store {
     this.put(key, entry);
   }
 
-  delete(key: CacheKey): void {
-    const id = key.name;
-    this.successes.delete(id);
-    this.errors.delete(id);
+  delete({ name }: CacheKey, { variant }: Entry): void {
+    for (const shelf of [this.successes, this.errors]) {
+      const kept = (shelf.peek(name) ?? []).filter(({ entry }) => entry.variant !== variant);
+      setOrDelete(shelf, name, kept);
+    }
   }
 
   /** The name of every key, as it is now: what is stored may change while they are looked at. */

@@ -140,10 +140,15 @@ export class Tiers {
     forms.asked = forms.wanted;
   }
 
-  /** The upstream says it is gone: nothing of it may come back when the upstream fails. */
-  forget(key: CacheKey): void {
-    this.memory.delete(key);
-    this.shared?.delete(key);
+  /**
+   * The upstream has said something newer that is not stored, or only here: the entry stands in its own place as one that was
+   * `overtaken`, so that nothing older comes back from another tier or answer.
+   */
+  overtake(key: CacheKey, { entry }: CachedEntry, overtaken: Entry): void {
+    const isReplaced = ({ entry: other }: CachedEntry) =>
+      other !== entry && other.variant === entry.variant && other.receivedAt >= overtaken.receivedAt;
+    if (this.memory.variants(key)?.some(isReplaced) !== true) this.memory.put(key, overtaken);
+    this.shared?.delete(key, entry);
   }
 
   /** Resolves when nothing runs in the background. */
@@ -201,6 +206,7 @@ function matches(cached: CachedEntry, { policy }: Resource, headers: IncomingHtt
   const { entry } = cached;
   // Only what is for all is stored of answers to credentials: so what is not for all was fetched without.
   if (isAuthorized(policy, headers) && !(policy.honorUpstream && cached.isForAll)) return false;
-  const names = selectingNames(policy, entry.vary);
+  // Not by the names that it was stored by: another configuration may have stored it.
+  const names = selectingNames(policy, cached.varies);
   return names.length === 0 ? entry.variant === "" : entry.variant === variantOf(names, headers);
 }

@@ -10,7 +10,7 @@ import type { RedisCoordinator } from "./coordinator.ts";
 import { CLOCK_TOLERANCE, readEntry, VARIANT, writeEntry } from "./entry-scripts.ts";
 import { MAX_WAIT, type PartitionView } from "./partitions.ts";
 import { isChainDigest } from "./messages.ts";
-import { UNLINK } from "./scripts.ts";
+import { HDEL } from "./scripts.ts";
 import type { Rejection } from "./observer.ts";
 import { SEAL_LENGTH } from "./seals.ts";
 
@@ -102,11 +102,11 @@ export class RedisStore implements Store {
     }, entry.body.length);
   }
 
-  delete(key: CacheKey): void {
+  delete(key: CacheKey, entry: Entry): void {
     const view = this.coordinator.epochs.readable(key.partition);
     if (view === undefined) return;
     const keys = [this.entryKey(view, key)];
-    this.connection.write(() => ({ script: UNLINK, keys, args: [] }), 0);
+    this.connection.write(() => ({ script: HDEL, keys, args: [fieldOf(entry)] }), 0);
   }
 
   private async read(key: CacheKey, view: PartitionView): Promise<readonly Entry[] | undefined> {
@@ -204,7 +204,7 @@ function readStamp(value: Buffer, start: number): Instant {
   return Number(value.toString("latin1", start, start + STAMP_LENGTH));
 }
 
-function fieldOf(entry: Entry): string {
+function fieldOf(entry: Pick<Entry, "vary" | "variant">): string {
   return entry.vary.length === 0 ? VARIANT : `${VARIANT}:${digestOf(`${entry.vary.join()}\n${entry.variant}`)}`;
 }
 

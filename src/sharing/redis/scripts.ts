@@ -8,7 +8,7 @@ export interface Script {
 }
 
 export const PUBLISH: Script = { name: "publish" };
-export const UNLINK: Script = { name: "unlink" };
+export const HDEL: Script = { name: "hdel" };
 
 /**
  * `no-writes` also runs on a read-only replica and in a full Redis; `allow-oom` writes little and also runs in a full
