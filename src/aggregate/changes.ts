@@ -1,6 +1,7 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { digestOf } from "../digest.ts";
-import type { MergedRows, Row, SharedChanges } from "../sharing/ports.ts";
+import { listingEpoch } from "../registry/whole-listing.ts";
+import type { EpochsPort, MergedRows, Row, SharedChanges } from "../sharing/ports.ts";
 import type { ChangeType } from "../spec/schemas.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { RegistryInstruments } from "./catalogue.ts";
@@ -17,6 +18,7 @@ export interface ChangesOptions {
   readonly shared: SharedChanges | undefined;
   /** As they are configured now. */
   readonly upstreams: () => Pick<Upstreams, "all" | "byAdmin">;
+  readonly epochs: EpochsPort;
   readonly observer: ChangesObserver;
 }
 
@@ -38,6 +40,8 @@ interface Reading {
   readonly oldest: Instant;
   readonly newest: Instant;
   readonly infoAsOf: Instant;
+  /** Another one by now: it was purged, and tells nothing. */
+  readonly epoch: string;
   /** The digest of the instruments before, where nobody has them any more. */
   lost: string | undefined;
 }
@@ -123,7 +127,7 @@ export class Changes {
 
   /** Finds out what a reading changes. Never rejects. */
   async take(instruments: RegistryInstruments): Promise<void> {
-    const { admin, asOf, newestAsOf, infoAsOf, cutShortBy } = instruments.listing;
+    const { admin, asOf, newestAsOf, infoAsOf, epoch, cutShortBy } = instruments.listing;
     const name = this.options.upstreams().byAdmin(admin)?.name;
     if (name === undefined) return;
     const known = cutShortBy === undefined ? await this.instruments.read(admin, instruments) : undefined;
@@ -135,6 +139,7 @@ export class Changes {
       oldest: asOf,
       newest: newestAsOf,
       infoAsOf,
+      epoch,
       lost: undefined,
     };
     this.pending.set(admin, reading);
@@ -226,6 +231,10 @@ export class Changes {
     }
     for (const admin of this.registries.followConfiguration()) this.pending.delete(admin);
     for (const [admin, reading] of this.pending) {
+      if (reading.epoch !== listingEpoch(this.options.epochs, admin)) {
+        this.pending.delete(admin);
+        continue;
+      }
       try {
         const rows = this.rowsOfReading(reading, time);
         if (rows !== undefined) return { rows };

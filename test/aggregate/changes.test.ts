@@ -7,7 +7,7 @@ import { changeText } from "../../src/aggregate/change.ts";
 import { Changes } from "../../src/aggregate/changes.ts";
 import { formatKnown } from "../../src/aggregate/known-instruments.ts";
 import { localCoordinator } from "../../src/sharing/alone.ts";
-import type { WholeListing } from "../../src/registry/whole-listing.ts";
+import { listingEpoch, type WholeListing } from "../../src/registry/whole-listing.ts";
 import { digestOf } from "../../src/digest.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
@@ -25,6 +25,7 @@ afterEach(async () => {
 /** Follows changes of the registries that are configured; readings are given by hand. */
 class Follower {
   readonly changes: Changes;
+  readonly epochs = localCoordinator(clock).epochs;
   /** Of which registry changes could not be found out, and why. */
   readonly failed: string[] = [];
   configured: readonly string[] = ["amulet", "bonds"];
@@ -41,13 +42,23 @@ class Follower {
     const shared = replica && { log: replica.coordinator.changes, texts: replica.texts };
     const failed = (upstream: string, fault: unknown) => this.failed.push(`${upstream} ${(fault as Error).name}`);
     const observer = { changed: () => undefined, failed };
-    this.changes = new Changes({ clock, shared, upstreams, observer });
-    this.catalogue = new Catalogue({ clock, epochs: localCoordinator(clock).epochs, upstreams });
+    const { epochs } = this;
+    this.changes = new Changes({ clock, shared, upstreams, epochs, observer });
+    this.catalogue = new Catalogue({ clock, epochs, upstreams });
   }
 
   /** A registry was read, later than any before. */
   async read(name: string, instruments: readonly object[], supportedApis: object = {}): Promise<void> {
-    await this.changes.take(await this.catalogue.take(listingOf(name, instruments, supportedApis)));
+    await this.begin(name)(instruments, supportedApis);
+  }
+
+  /** A reading begins; what comes of it is taken when it ends. */
+  begin(name: string): (instruments: readonly object[], supportedApis?: object) => Promise<void> {
+    const epoch = listingEpoch(this.epochs, `${name}::1220`);
+    return async (instruments, supportedApis = {}) => {
+      const listing = { ...listingOf(name, instruments, supportedApis), epoch };
+      await this.changes.take(await this.catalogue.take(listing));
+    };
   }
 
   /** All changes since the beginning that is known, as texts without their time. */
@@ -114,6 +125,18 @@ describe("alone", () => {
       "instrument_changed amulet B",
       "instrument_added amulet C",
     ]);
+  });
+
+  // A page of another registry, which the purge was about, made every instrument one that went.
+  test("a reading that was purged while it was made tells nothing", async () => {
+    const follower = new Follower();
+    await follower.read("amulet", [instrument("A")]);
+    const end = follower.begin("amulet");
+    await follower.epochs.purge("amulet::1220", ["all"]);
+    await end([instrument("ALIEN")]);
+    expect(follower.types).toEqual(["registry_added amulet"]);
+    await follower.read("amulet", [instrument("A"), instrument("B")]);
+    expect(follower.types).toEqual(["registry_added amulet", "instrument_added amulet B"]);
   });
 
   // While any upstream had not named its admin, it was never told.
