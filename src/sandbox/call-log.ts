@@ -25,13 +25,10 @@ const MAX_RECENT = 1_000;
 export class CallLog {
   private readonly counts = new Map<Operation, number>();
   private readonly kept: Call[] = [];
-  private waiters: { total: number; resolve: () => void }[] = [];
   /** All calls since the start or the last `clear`. */
   total = 0;
   /** Calls that are neither answered nor aborted. */
   open = 0;
-  /** The most calls that were ever open at once. */
-  mostOpen = 0;
   /** Calls whose client went away, or whose connection a fault broke. */
   aborted = 0;
 
@@ -48,20 +45,11 @@ export class CallLog {
     return this.counts.get(operation) ?? 0;
   }
 
-  /** Resolves once `total` is at least `count`. */
-  async reached(count: number): Promise<void> {
-    if (this.total >= count) return;
-    await new Promise<void>((resolve) => {
-      this.waiters.push({ total: count, resolve });
-    });
-  }
-
   /** Forgets what was; calls that are open stay counted as open. */
   clear(): void {
     this.counts.clear();
     this.kept.length = 0;
     this.total = 0;
-    this.mostOpen = this.open;
     this.aborted = 0;
   }
 
@@ -69,13 +57,8 @@ export class CallLog {
     this.total += 1;
     this.counts.set(call.operation, this.count(call.operation) + 1);
     this.open += 1;
-    this.mostOpen = Math.max(this.mostOpen, this.open);
     this.kept.push(call);
     if (this.kept.length > MAX_RECENT) this.kept.shift();
-    const due = this.waiters.filter((waiter) => waiter.total <= this.total);
-    if (due.length === 0) return;
-    this.waiters = this.waiters.filter((waiter) => waiter.total > this.total);
-    for (const waiter of due) waiter.resolve();
   }
 
   end(call: Call, outcome: "answered" | "aborted"): void {

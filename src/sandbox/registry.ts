@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { collect } from "../bodies/collected-body.ts";
-import type { Clock, Duration } from "../clock.ts";
+import { type Clock, type Duration, sleep } from "../clock.ts";
 import type { Operation } from "../spec/operations.ts";
-import { type Answer, jsonAnswer, tooManyRequestsAnswer } from "./answer.ts";
+import { type Answer, jsonAnswer } from "./answer.ts";
 import { type Call, CallLog } from "./call-log.ts";
 import { Catalogue } from "./catalogue.ts";
 import { CONTROL, control } from "./control.ts";
@@ -12,10 +12,8 @@ import { type Instrument, sampleInstruments, supportedApis } from "./instrument.
 import { lieAbout, type Liar } from "./lies.ts";
 import { allowBrowsers, Listener, type ListenerTls } from "./listener.ts";
 import { hashText, mulberry32 } from "./random.ts";
-import { type RateLimit, SlidingWindow } from "./rate-limit.ts";
 import { type AnswerOptions, RegistryAnswers, withEtag } from "./registry-answers.ts";
 import { readRoute, type Route } from "./route.ts";
-import { delay, type Script, sendScripted } from "./script.ts";
 
 interface RegistryOptions extends AnswerOptions {
   readonly clock: Clock;
@@ -29,7 +27,6 @@ interface RegistryOptions extends AnswerOptions {
   readonly instruments: number | readonly Instrument[];
   /** How long each answer takes; by default no time. */
   readonly latency: Duration | (() => Duration);
-  readonly rateLimit?: RateLimit;
   /** Further header fields of 200s and 304s. */
   readonly cacheHeaders?: (operation: Operation) => Record<string, string>;
   /** ETags on 200s to GET, and 304s; by default there are none. */
@@ -78,14 +75,12 @@ export class SampleRegistry {
   private readonly options: RegistryOptions;
   private readonly answers: RegistryAnswers;
   private readonly listener: Listener;
-  private readonly window: SlidingWindow | undefined;
   private extraLatency: Duration = 0;
-  private handler: Script | undefined;
 
   constructor(options: SampleRegistryOptions) {
     const seed = options.seed ?? hashText(options.admin);
     this.options = { ...DEFAULTS, ...options, seed };
-    const { admin, clock, instruments, version, host, port, tls, rateLimit } = this.options;
+    const { admin, clock, instruments, version, host, port, tls } = this.options;
     this.admin = admin;
     this.catalogue = new Catalogue(
       typeof instruments === "number" ? sampleInstruments(instruments, seed, supportedApis(version)) : instruments,
@@ -93,7 +88,6 @@ export class SampleRegistry {
     );
     this.listener = new Listener({ host, port, tls, serve: (request, response) => void this.serve(request, response) });
     this.faults = new FaultKnobs(mulberry32(seed + 2), (isOn) => (isOn ? this.revive() : this.kill()));
-    this.window = rateLimit === undefined ? undefined : new SlidingWindow(rateLimit, clock);
     this.answers = new RegistryAnswers({ ...this.options, catalogue: this.catalogue });
   }
 
@@ -137,11 +131,6 @@ export class SampleRegistry {
     this.extraLatency = latency;
   }
 
-  /** Lets `handler` answer calls first, before faults, limits and latency; undefined ends it. */
-  script(handler: Script | undefined): void {
-    this.handler = handler;
-  }
-
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { version, basePath, clock, allowsBrowsers, isControlled } = this.options;
     if (allowsBrowsers && allowBrowsers(request.method ?? "GET", response)) return;
@@ -169,20 +158,18 @@ export class SampleRegistry {
       if (isControl) return sendAnswer(control(call, this.calls, this.faults), response);
       await this.respond(call, route, response);
     } catch (error) {
-      // A client that went away takes no answer; a script that threw must not look like a fault of the network.
+      // A client that went away takes no answer; what threw here must not look like a fault of the network.
       if (response.headersSent || request.socket.destroyed) response.destroy();
       else sendAnswer(jsonAnswer(500, { error: `sample registry: ${String(error)}` }), response);
     }
   }
 
-  private async respond(call: Call, route: Route, response: ServerResponse): Promise<void> {
-    const { clock } = this.options;
-    const scripted = await this.handler?.(call);
-    if (scripted !== undefined) return sendScripted(scripted, response, clock);
-    if (this.window?.admits() === false) return sendAnswer(tooManyRequestsAnswer(), response);
+  /** Answers a call whose body is whole: with its fault, after its time. */
+  protected async respond(call: Call, route: Route, response: ServerResponse): Promise<void> {
     const asked = this.options.givesFaults ? faultAskedFor(call.url, call.body) : undefined;
     const fault = asked ?? this.faults.draw(call);
-    await delay(clock, this.latency() + (fault?.kind === "slow" ? fault.delay : 0));
+    const wait = this.latency() + (fault?.kind === "slow" ? fault.delay : 0);
+    if (wait > 0) await sleep(wait, this.options.clock);
     return this.answerWith(fault, { call, route, response });
   }
 

@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { type Outcome, runHere, useCommands } from "../support/command.ts";
+import { SampleRegistry } from "../support/sample-registry.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const PUBLISHED = join(root, "test/fixtures/asset-lists/two-networks.json");

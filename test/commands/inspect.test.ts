@@ -5,8 +5,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { inspectRegistry } from "../../src/commands/inspect/inspect.ts";
 import type { Finding } from "../../src/commands/inspect/finding.ts";
-import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { runHere } from "../support/command.ts";
+import { SampleRegistry, type SampleRegistryOptions } from "../support/sample-registry.ts";
 
 const ADMIN = `DSO::1220${"13f1b3a8".repeat(8)}`;
 const LIST = "/registry/metadata/v1/instruments";

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
+import { SampleRegistry } from "../support/sample-registry.ts";
 
 const ADMIN = `registry::1220${"ab".repeat(32)}`;
 const CONTRACT = `00${"cd".repeat(68)}`;

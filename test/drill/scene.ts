@@ -7,10 +7,10 @@ import { promisify } from "node:util";
 import { Agent, request } from "undici";
 import { systemClock } from "../../src/clock.ts";
 import type { StatusAnswer } from "../../src/operations/answers.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { listOf } from "../support/discovery.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
+import { SampleRegistry } from "../support/sample-registry.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/main.ts");
 

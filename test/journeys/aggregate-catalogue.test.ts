@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type Aggregate, get, instrumentsOf, readListing, useAggregates } from "../support/aggregate-registries.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { startRedis } from "../support/redis.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 
 const { startAggregate, startBefore, startRegistries } = useAggregates();
 

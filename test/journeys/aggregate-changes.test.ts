@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
 import { subscribe, type Subscriber } from "../support/event-stream.ts";
 import { testConfig } from "../support/gateway.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { ShiftedClock } from "../support/shifted-clock.ts";
 
 const { startRegistries, startBefore, startAggregate } = useAggregates();

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { createKey } from "../../src/clients/api-key.ts";
 import { contractId } from "../../src/sandbox/contracts.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useAggregates } from "../support/aggregate-registries.ts";
 import { UPSTREAMS, type UpstreamName, useFiveRegistries, VIEWS } from "../support/five-registries.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { errorOf, type ReceivedAnswer, send, type SentRequest } from "../support/send.ts";
 import { shareOf } from "../support/thorough.ts";
 

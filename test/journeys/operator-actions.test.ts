@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useGateways } from "../support/gateways.ts";
 import type { GatewayUnderTest } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { DSO } from "../support/sample.ts";
 import { errorOf, type ReceivedAnswer, send } from "../support/send.ts";
 import { thisReplica } from "../../src/version.ts";

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useGateways } from "../support/gateways.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { runs } from "../support/thorough.ts";
 
 const startRegistry = useSampleRegistries();

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { contractId } from "../../src/sandbox/contracts.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { instrumentsOf } from "../support/aggregate-registries.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { useGateways } from "../support/gateways.ts";
 import { errorOf, send } from "../support/send.ts";

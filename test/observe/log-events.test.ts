@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { LOG_EVENTS, type LogEvent } from "../../src/observe/log-events.ts";
+import { SampleRegistry } from "../support/sample-registry.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";

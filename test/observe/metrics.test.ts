@@ -9,9 +9,9 @@ import { collectProcessMetrics } from "../../src/observe/metrics/process.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { Traffic } from "../../src/observe/traffic.ts";
 import { CACHED_OPERATIONS } from "../../src/spec/operations.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { metricOf, parseExposition, type Series } from "../support/exposition.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
+import { SampleRegistry } from "../support/sample-registry.ts";
 import { seriesOf } from "../support/series.ts";
 import { breakAndAsk, sendEverything, sendStrays } from "../support/traffic.ts";
 

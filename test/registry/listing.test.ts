@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { CacheAnswer } from "../../src/cache/resource.ts";
 import { failedListing, Listing } from "../../src/registry/listing.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { instrumentsOf } from "../support/aggregate-registries.ts";
 import { clientRequest, openRegistryMetadata } from "../support/registry-metadata.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { ADMIN, startRegistry } from "../support/upstream-registries.ts";
 
 function answer(status: number, retryAfter: string): CacheAnswer {

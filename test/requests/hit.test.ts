@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../src/clock.ts";
 import { HitMemo, type HitTarget } from "../../src/requests/hit.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { SampleRegistry } from "../support/sample-registry.ts";
 import { errorOf, send } from "../support/send.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { SampleRegistry } from "../support/sample-registry.ts";
 import { errorOf, send } from "../support/send.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";

@@ -1,8 +1,8 @@
 import { TokenStandardClient, type PostRequest } from "@canton-network/core-token-standard";
 import { describe, expect, test } from "vitest";
 import { contractId, ownContracts } from "../../src/sandbox/contracts.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { DSO, sampleJson, UTILITY_ADMIN } from "../support/sample.ts";
 
 const startRegistry = useSampleRegistries();

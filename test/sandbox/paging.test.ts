@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import type { PageStyle } from "../../src/sandbox/paging.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { ask, errorOf, parse } from "../support/wire.ts";
 
 const startRegistry = useSampleRegistries();

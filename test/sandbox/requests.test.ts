@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { TransferFactory } from "../../src/sandbox/bodies.ts";
 import { contractId, ownContracts } from "../../src/sandbox/contracts.ts";
-import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
+import type { SampleRegistryOptions } from "../support/sample-registry.ts";
 import { ALICE, BOB, DSO, sampleJson, sampleText, UTILITY_ADMIN } from "../support/sample.ts";
 import { ask, errorOf, parse } from "../support/wire.ts";
 

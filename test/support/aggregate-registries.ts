@@ -1,9 +1,9 @@
 import { afterEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
-import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { useGateways } from "./gateways.ts";
 import type { GatewayTestOptions, GatewayUnderTest } from "./gateway.ts";
+import { SampleRegistry, type SampleRegistryOptions } from "./sample-registry.ts";
 
 /** Instruments whose ids begin with `prefix`, in the order of their ids. */
 export function instrumentsOf(prefix: string, count: number): Instrument[] {

@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent, request } from "undici";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { ConsoleScene } from "./console-scene.ts";
 import { discoveryOf, listOf, partyOf, usePublishers } from "./discovery.ts";
 import { newClient } from "./five-registries.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
+import type { SampleRegistry } from "./sample-registry.ts";
 import { until } from "./until.ts";
 import { DSO, pemFile, UTILITY_ADMIN } from "./sample.ts";
 import { useTemporaryFolder } from "./temporary-folder.ts";

@@ -2,9 +2,9 @@ import axe from "axe-core";
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { CHROMIUM, provideProgram } from "./programs.ts";
 import { GatewayProcess } from "./gateway-process.ts";
+import { SampleRegistry, type SampleRegistryOptions } from "./sample-registry.ts";
 import { DSO } from "./sample.ts";
 
 /** A name that leads to 127.0.0.1 in the browser, and that no gateway here answers to. */

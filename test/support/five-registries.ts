@@ -5,9 +5,9 @@ import { afterAll, beforeAll } from "vitest";
 import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
 import { systemClock } from "../../src/clock.ts";
 import { ownContracts } from "../../src/sandbox/contracts.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { instrumentsOf } from "./aggregate-registries.ts";
 import { type GatewayTestOptions, type GatewayUnderTest, startGateway } from "./gateway.ts";
+import { SampleRegistry } from "./sample-registry.ts";
 
 export const UPSTREAMS = ["amulet", "bonds", "funds", "gold", "stocks"] as const;
 export type UpstreamName = (typeof UPSTREAMS)[number];

@@ -1,7 +1,7 @@
 import { systemClock } from "../../src/clock.ts";
 import { mulberry32, type Random } from "../../src/sandbox/random.ts";
-import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { type GatewayUnderTest, startGateway, testConfig } from "./gateway.ts";
+import { SampleRegistry, type SampleRegistryOptions } from "./sample-registry.ts";
 
 /** How much happens while a client reads the merged listing. */
 export interface Weather {

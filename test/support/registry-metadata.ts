@@ -3,8 +3,8 @@ import { HttpCache } from "../../src/cache/http-cache.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { type MetadataRequest, RegistryMetadata } from "../../src/registry/registry-metadata.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { Store } from "../../src/sharing/entries.ts";
+import type { SampleRegistry } from "./sample-registry.ts";
 import { ADMIN, type EnvironmentOptions, inTime, openUpstream } from "./upstream-registries.ts";
 
 /** The cached endpoints of a sample registry, over a cache of their own; they end with the test. */

@@ -1,4 +1,4 @@
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import type { SampleRegistry } from "./sample-registry.ts";
 import { until } from "./until.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 import { type LoadReport, SteadyLoad } from "./steady-load.ts";

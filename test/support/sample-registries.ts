@@ -1,6 +1,6 @@
 import { afterEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
+import { SampleRegistry, type SampleRegistryOptions } from "./sample-registry.ts";
 import { DSO } from "./sample.ts";
 
 /** Starts registries that stop after each test. */

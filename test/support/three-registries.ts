@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { ownContracts } from "../../src/sandbox/contracts.ts";
-import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
+import { SampleRegistry, type SampleRegistryOptions } from "./sample-registry.ts";
 import { DSO, UTILITY_ADMIN } from "./sample.ts";
 import { type GatewayTestOptions, type GatewayUnderTest, startGateway } from "./gateway.ts";
 

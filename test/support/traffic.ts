@@ -1,4 +1,4 @@
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import type { SampleRegistry } from "./sample-registry.ts";
 import { DSO, sampleText } from "./sample.ts";
 
 /** A stand-in for a contract id that any sample registry knows. */

@@ -13,13 +13,12 @@ import type { Fields } from "../../src/fields.ts";
 import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { Coordinator } from "../../src/sharing/ports.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
-import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import type { StreamedCall, UpstreamCall } from "../../src/upstream/call.ts";
 import type { UpstreamEnvironment } from "../../src/upstream/parts.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { RecordingObserver } from "./recording-observer.ts";
+import { SampleRegistry, type SampleRegistryOptions } from "./sample-registry.ts";
 
 export const ADMIN = "DSO::1220aa";
 export const OTHER_ADMIN = "Other::1220bb";

@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { localCoordinator } from "../../src/sharing/alone.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { findFreePort } from "../support/ports.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import {
   acceptCall,
   ADMIN,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { type AgreementState, decideAgreement } from "../../src/upstream/agreement.ts";
 import { Ballot } from "../../src/upstream/ballot.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { bodyOf, checkLiars, checkLyingListings, contextOf, CONTRACTS } from "../support/lying-nodes.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 const votes = (...said: string[]) => new Map(said.map((vote, node) => [node, vote]));

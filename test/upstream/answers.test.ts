@@ -1,9 +1,9 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { type Fields, fieldValue, retryAfter } from "../../src/fields.ts";
-import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
 import { BOMBS, BROKEN_CODINGS } from "../support/broken-codings.ts";
+import type { ScriptedAnswer } from "../support/sample-registry.ts";
 import {
   acceptCall,
   ANSWER_KINDS,

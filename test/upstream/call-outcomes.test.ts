@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
+import type { ScriptedAnswer } from "../support/sample-registry.ts";
 import {
   acceptCall,
   inTime,

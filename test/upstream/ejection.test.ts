@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Fault } from "../../src/sandbox/faults.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 async function openThree(keys: Record<string, unknown> = {}) {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { acceptCall, inTime, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 async function openWarm(keys: Record<string, unknown> = {}, count = 2) {

@@ -1,7 +1,7 @@
 import { createServer, connect, type AddressInfo, type Socket } from "node:net";
 import { onTestFinished, test, expect } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { acceptCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 /** A way to a registry that can be closed for new connections. */

@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { GatewayError } from "../../src/errors.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { MOST_IDLE } from "../../src/upstream/wire/connection.ts";
 import { ManualClock } from "../support/manual-clock.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { ShiftedClock } from "../support/shifted-clock.ts";
 import {
   acceptCall,

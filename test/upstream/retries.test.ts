@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Fault } from "../../src/sandbox/faults.ts";
-import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { UpstreamCall } from "../../src/upstream/call.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
+import type { SampleRegistry } from "../support/sample-registry.ts";
 import { acceptCall, inTime, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 /** Registries of one upstream, proved, with their logs empty. */

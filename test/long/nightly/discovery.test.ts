@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { cpuTime } from "../../bench/cpu-time.ts";
 import { discoveryOf, listOf, partyOf, usePublishers } from "../../support/discovery.ts";
 import { GatewayProcess } from "../../support/gateway-process.ts";
+import { SampleRegistry } from "../../support/sample-registry.ts";
 import { until } from "../../support/until.ts";
 import { useTemporaryFolder } from "../../support/temporary-folder.ts";
 

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { GatewayProcess } from "../../support/gateway-process.ts";
 import { startSlowProxy, type SlowProxy } from "../../support/redis-proxy.ts";
 import { startRedis, type RedisServer } from "../../support/redis.ts";
+import { SampleRegistry } from "../../support/sample-registry.ts";
 import { until } from "../../support/until.ts";
 
 /** Gateway processes that share a Redis before one slow registry, and what their clients see when things go wrong. */

@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { systemClock } from "../../../src/clock.ts";
-import { SampleRegistry } from "../../../src/sandbox/registry.ts";
+import { SampleRegistry } from "../../support/sample-registry.ts";
 import { DSO } from "../../support/sample.ts";
 import { Container } from "../../support/container.ts";
 import { type BuiltImage, buildImage } from "../../support/image.ts";

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { GatewayProcess } from "../../support/gateway-process.ts";
 import { startRedis } from "../../support/redis.ts";
+import { SampleRegistry } from "../../support/sample-registry.ts";
 import { until } from "../../support/until.ts";
 import { DSO } from "../../support/sample.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Fault } from "../../../src/sandbox/faults.ts";
 import { mulberry32 } from "../../../src/sandbox/random.ts";
-import type { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import type { Upstream } from "../../../src/upstream/upstream.ts";
+import type { SampleRegistry } from "../../support/sample-registry.ts";
 import {
   acceptCall,
   inTime,
@@ -191,19 +191,16 @@ test("a client deadline of one second", async () => {
 
 test("four gateways, a budget of 120 a minute, ten times that offered for two minutes", async () => {
   const redis = await startRedis();
-  // Two per cent more: calls that were granted apart may arrive closer together.
-  const registry = await startRegistry({ latency: 5, rateLimit: { requests: 122, per: 60_000 } });
+  const registry = await startRegistry({ latency: 5 });
   const keys = {
     redis: { url: redis.url },
     upstreams: [{ name: "amulet", urls: [registry.url], rateLimit: { requests: 120, per: "1m" } }],
   };
   const gateways: GatewayProcess[] = [];
-  let tooMany = 0;
   const base = (index: number) => `${gateways[index % 4]!.url}/registry`;
   const ask = async (url: string, init: RequestInit = {}) => {
     const answer = await fetch(url, { ...init, signal: AbortSignal.timeout(30_000) });
-    const text = await answer.text();
-    if (answer.status === 429 && !text.includes("the gateway may ask")) tooMany += 1;
+    await answer.text();
     return answer.status;
   };
   const body = JSON.stringify({});
@@ -226,14 +223,13 @@ test("four gateways, a budget of 120 a minute, ten times that offered for two mi
     report("four gateways, 120 a minute, 1200 offered", {
       "upstream calls": arrivals.length,
       "most in a minute": most,
-      "upstream 429": tooMany,
       "POSTs served": served(posts),
       "misses served": served(misses),
       "hits not 200": hits.filter(({ status }) => status !== 200).length,
       "hit p99 ms": percentile(hits, 0.99),
     });
+    // Two per cent more: calls that were granted apart may arrive closer together.
     expect(most).toBeLessThanOrEqual(122);
-    expect(tooMany).toBe(0);
     expect(served(posts)).toBeGreaterThan(served(misses) * 1.25);
     expect(served(posts) + served(misses)).toBeGreaterThan(200);
     expect(errorRate(hits)).toBe(0);

@@ -1,8 +1,8 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
+import { SampleRegistry } from "../../support/sample-registry.ts";
 import { DSO } from "../../support/sample.ts";
 
 const PAGE = "/registry/metadata/v1/instruments";

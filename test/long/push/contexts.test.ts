@@ -1,13 +1,12 @@
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { ScriptedAnswer } from "../../../src/sandbox/script.ts";
-import type { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { mulberry32 } from "../../../src/sandbox/random.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { useGateways } from "../../support/gateways.ts";
 import { startRawServer } from "../../support/raw-server.ts";
 import { startRedis } from "../../support/redis.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
+import type { SampleRegistry, ScriptedAnswer } from "../../support/sample-registry.ts";
 import { DSO, sampleJson } from "../../support/sample.ts";
 import { type ReceivedAnswer, send, type SentRequest } from "../../support/send.ts";
 import { runs } from "../../support/thorough.ts";

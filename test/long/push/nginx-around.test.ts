@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import { SampleRegistry } from "../../../src/sandbox/registry.ts";
+import { SampleRegistry } from "../../support/sample-registry.ts";
 import { send } from "../../support/send.ts";
 import { DSO } from "../../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";

@@ -1,8 +1,7 @@
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { SampleRegistry } from "../../../src/sandbox/registry.ts";
-import type { ScriptedAnswer } from "../../../src/sandbox/script.ts";
+import type { SampleRegistry, ScriptedAnswer } from "../../support/sample-registry.ts";
 import { shareOf } from "../../support/thorough.ts";
 import { acceptCall, listCall, openUpstream, startRegistry, streamedCall } from "../../support/upstream-registries.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import { systemClock } from "../../../src/clock.ts";
-import { SampleRegistry } from "../../../src/sandbox/registry.ts";
+import { SampleRegistry } from "../../support/sample-registry.ts";
 import { DSO } from "../../support/sample.ts";
 import { GatewayProcess } from "../../support/gateway-process.ts";
 

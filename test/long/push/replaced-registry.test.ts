@@ -1,8 +1,8 @@
 import { Agent, request } from "undici";
 import { afterEach, describe, expect, test, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { measureLoopTime } from "../../support/loop-time.ts";
+import { SampleRegistry } from "../../support/sample-registry.ts";
 import { DSO, UTILITY_ADMIN } from "../../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
 import { startRedis } from "../../support/redis.ts";

@@ -1,16 +1,12 @@
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { Clock, Duration } from "../clock.ts";
-import type { Call } from "./call-log.ts";
+import { type Clock, type Duration, sleep } from "../../src/clock.ts";
+import { type Call, CallLog } from "../../src/sandbox/call-log.ts";
+import { SampleRegistry as Sandboxed, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
+import type { Route } from "../../src/sandbox/route.ts";
 
-/** Resolves after `duration` on `clock`; at once when there is nothing to wait for. */
-export async function delay(clock: Clock, duration: Duration): Promise<void> {
-  if (duration <= 0) return;
-  await new Promise<void>((resolve) => {
-    clock.after(duration, resolve);
-  });
-}
+export type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 
 /** An answer given field by field, for tests of what exactly comes over the wire. */
 export type ScriptedAnswer =
@@ -37,18 +33,60 @@ export type ScriptedAnswer =
  */
 export type Script = (call: Call) => ScriptedAnswer | undefined | Promise<ScriptedAnswer | undefined>;
 
+/** The sample registry, with what only tests do to it. */
+export class SampleRegistry extends Sandboxed {
+  override readonly calls = new AwaitedCalls();
+  private readonly clock: Clock;
+  private handler: Script | undefined;
+
+  constructor(options: SampleRegistryOptions) {
+    super(options);
+    this.clock = options.clock;
+  }
+
+  /** Lets `handler` answer calls first, before faults and latency; undefined ends it. */
+  script(handler: Script | undefined): void {
+    this.handler = handler;
+  }
+
+  protected override async respond(call: Call, route: Route, response: ServerResponse): Promise<void> {
+    const scripted = await this.handler?.(call);
+    if (scripted !== undefined) return sendScripted(scripted, response, this.clock);
+    return super.respond(call, route, response);
+  }
+}
+
+class AwaitedCalls extends CallLog {
+  private waiters: { total: number; resolve: () => void }[] = [];
+
+  /** Resolves once `total` is at least `count`. */
+  async reached(count: number): Promise<void> {
+    if (this.total >= count) return;
+    await new Promise<void>((resolve) => {
+      this.waiters.push({ total: count, resolve });
+    });
+  }
+
+  override begin(call: Call): void {
+    super.begin(call);
+    const due = this.waiters.filter((waiter) => waiter.total <= this.total);
+    this.waiters = this.waiters.filter((waiter) => waiter.total > this.total);
+    for (const waiter of due) waiter.resolve();
+  }
+}
+
 function hasFraming(headers: readonly string[]): boolean {
   return headers.some((name, i) => i % 2 === 0 && /^(content-length|transfer-encoding)$/i.test(name));
 }
 
 /** Sends `scripted` byte for byte. */
-export async function sendScripted(scripted: ScriptedAnswer, response: ServerResponse, clock: Clock): Promise<void> {
+async function sendScripted(scripted: ScriptedAnswer, response: ServerResponse, clock: Clock): Promise<void> {
   if ("raw" in scripted) {
     response.socket?.end(scripted.raw);
     return;
   }
-  if (scripted.delay !== undefined) await delay(clock, scripted.delay);
-  const { status, statusText, body = "" } = scripted;
+  const { status, statusText, body = "", delay = 0 } = scripted;
+  if (delay > 0) await sleep(delay, clock);
   const headers = [...(scripted.headers ?? [])];
   const isWhole = typeof body === "string" || body instanceof Uint8Array;
   const mayHaveBody = status !== 304 && status !== 204;
