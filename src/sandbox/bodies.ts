@@ -1,5 +1,5 @@
 import { DisclosedContracts, type ContractName, type DebugFields, type DisclosedContract } from "./contracts.ts";
-import type { ErrorStyle } from "./error-style.ts";
+import type { ErrorStyle } from "./answer.ts";
 
 /** A value in `choiceContextData`, tagged as the ledger's JSON encoding tags it. */
 type ContextValue =

@@ -1,14 +1,12 @@
 import { createHash } from "node:crypto";
-import { htmlAnswer, jsonAnswer, type Answer } from "./answer.ts";
+import { type Answer, type ErrorStyle, htmlAnswer, jsonAnswer, REFUSALS } from "./answer.ts";
 import { ContextBodies } from "./bodies.ts";
 import type { Call } from "./call-log.ts";
 import type { Catalogue } from "./catalogue.ts";
-import { type ErrorStyle, REFUSALS } from "./error-style.ts";
 import { supportedApis, type Version } from "./instrument.ts";
 import { type PageStyle, type Paging, selectPage } from "./paging.ts";
-import { type CheckedBody, checkBody } from "./request-check.ts";
+import { type CheckedBody, checkBody, refuseArguments } from "./request-check.ts";
 import type { Route } from "./route.ts";
-import { refuseArguments } from "./strict-arguments.ts";
 
 export const UNKNOWN_PATHS = ["own", "html"] as const;
 

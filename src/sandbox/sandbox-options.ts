@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { type Clock, type Duration, systemClock } from "../clock.ts";
 import { OPERATIONS } from "../spec/operations.ts";
 import { parseDuration } from "../units.ts";
-import { ERROR_STYLES } from "./error-style.ts";
+import { ERROR_STYLES } from "./answer.ts";
 import { type CallFault, FAULT_NAMES, faultNamed, type FaultScope } from "./faults.ts";
 import { type Instrument, VERSIONS } from "./instrument.ts";
 import { type Lie, LIES } from "./lies.ts";
