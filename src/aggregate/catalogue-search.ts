@@ -4,7 +4,7 @@ import { Compile } from "typebox/compile";
 import type { Clock } from "../clock.ts";
 import { clientGone, GatewayError } from "../errors.ts";
 import { parseJson } from "../json.ts";
-import { Places } from "../limits/places.ts";
+import { Places } from "../limits/concurrency-limit.ts";
 import type { WaitTerms } from "../limits/wait-queue.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { type Catalogue, isWhole, type RegistryInstruments } from "./catalogue.ts";

@@ -1,5 +1,6 @@
-import type { CancelTimer, Clock, Instant } from "../clock.ts";
+import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
+import { type Operation, OPERATIONS } from "../spec/operations.ts";
 import { type Priority, WaitQueue } from "./wait-queue.ts";
 
 /** Calls that are counted together: of an upstream or its group, all of them or those to one endpoint. */
@@ -60,4 +61,26 @@ export class RateLimitGroups {
     if (counted === undefined) this.groups.set(whose, (counted = new Map()));
     return counted;
   }
+}
+
+/** No registry has the gateway wait longer. */
+export const LONGEST_RETRY_AFTER: Duration = 60_000;
+
+/** A 429 as processes announce it: to what it was the answer, and how long nothing is to be asked. */
+export interface Refusal {
+  readonly whose: string;
+  readonly operation: Operation;
+  readonly pause: Duration;
+}
+
+export function formatRefusal({ whose, operation, pause }: Refusal): string {
+  return `refused ${operation} ${pause} ${whose}`;
+}
+
+/** Undefined for other event, and for what goes beyond the bounds of a refusal. */
+export function parseRefusal(event: string): Refusal | undefined {
+  const [, name, pause, whose] = /^refused (\w+) (\d{1,5}) (.+)$/s.exec(event) ?? [];
+  const operation = OPERATIONS.find((each) => each === name);
+  if (operation === undefined || Number(pause) > LONGEST_RETRY_AFTER) return undefined;
+  return { whose: whose!, operation, pause: Number(pause) };
 }

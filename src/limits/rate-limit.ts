@@ -4,8 +4,14 @@ import type { Coordinator } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitClaim, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";
-import { CountedCalls, type RateLimitGroups, whoseLimit } from "./counted-calls.ts";
-import { formatRefusal, LONGEST_RETRY_AFTER, parseRefusal } from "./refusal.ts";
+import {
+  CountedCalls,
+  formatRefusal,
+  LONGEST_RETRY_AFTER,
+  parseRefusal,
+  type RateLimitGroups,
+  whoseLimit,
+} from "./counted-calls.ts";
 import { Recurrence } from "../recurrence.ts";
 import { PRIORITIES, type Priority, type WaitTerms } from "./wait-queue.ts";
 
