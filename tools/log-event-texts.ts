@@ -156,7 +156,7 @@ export const LOG_EVENT_TEXTS: { readonly [Event in LogEvent]: LogEventTexts<Fiel
     fields: { upstream: ALIAS, node: NODE, expected: "hash of the party id", named: "hash of the party id" },
   },
   "node answers out of step": {
-    says: "A node sent an answer that was not to the request it came for, or to none: the connection is closed, and what came over it in the last second is forgotten.",
+    says: "A node sent an answer that was not to the request it came for, or to none: the connection is closed, and what came over it since it was last surely in step is forgotten.",
     fields: {
       upstream: ALIAS,
       node: NODE,
