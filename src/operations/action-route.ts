@@ -5,7 +5,7 @@ import type { Coordinator, PurgeReach } from "../sharing/ports.ts";
 import { operatorOf } from "./access.ts";
 import type { Operator } from "./actions.ts";
 import type { Audit, AuditEntry } from "./audit.ts";
-import { bodyOf } from "./request-body.ts";
+import { bodyOf } from "./request.ts";
 
 /** What every action goes through. */
 export interface ActionParts {

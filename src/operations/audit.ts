@@ -9,7 +9,7 @@ import type { Logger } from "../observe/log.ts";
 import { thisReplica } from "../version.ts";
 import { parseJson } from "../json.ts";
 import type { ActionReport, Operator } from "./actions.ts";
-import { readLimit, readQuery } from "./query.ts";
+import { readLimit, readQuery } from "./request.ts";
 
 /** As many as are in memory, and as one answer has. */
 const KEPT = 500;

@@ -8,7 +8,7 @@ import { readKeyName } from "../registry/metadata-key.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { CacheContents, CachedKind, CacheGroup } from "./answers.ts";
 import { takenBy } from "./purge.ts";
-import { readQuery } from "./query.ts";
+import { readQuery } from "./request.ts";
 
 /** Keys that are looked at before anything else may run: a millisecond's worth. */
 const AT_ONCE = 128;

@@ -20,7 +20,7 @@ import { checkAccess, checkMayAct, type Credential, type OperationsAccess, type 
 import { addConsole, PAGES } from "./console-files.ts";
 import { addDiscovery, type DiscoveryOperations } from "./discovery.ts";
 import type { PurgeResult } from "./purge.ts";
-import { receiveBody } from "./request-body.ts";
+import { receiveBody } from "./request.ts";
 import { operationsError, sendError } from "./refusals.ts";
 import { addReports, type ReportsOptions } from "./reports.ts";
 import { addSession, Sessions } from "./sessions.ts";

@@ -12,7 +12,7 @@ import type { ClientsReport } from "./clients-report.ts";
 import type { Health } from "./conditions/health.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
 import type { Explain } from "./explain.ts";
-import { readLimit, readQuery } from "./query.ts";
+import { readLimit, readQuery } from "./request.ts";
 import type { ReadinessReport } from "./readiness.ts";
 import type { ReplicasReport } from "./replicas.ts";
 

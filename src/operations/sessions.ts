@@ -8,7 +8,7 @@ import type { Logger } from "../observe/log.ts";
 import { NO_CREDENTIAL, type OperationsAccess, operatorOf } from "./access.ts";
 import type { SessionAnswer } from "./answers.ts";
 import type { Identity, Operators } from "./operators.ts";
-import { bodyOf } from "./request-body.ts";
+import { bodyOf } from "./request.ts";
 
 /** From sign-in, however much it is used. */
 const LIFETIME: Duration = 12 * 60 * 60 * 1_000;
