@@ -1,13 +1,13 @@
 import type { RequestListener, Server } from "node:http";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { fastify, type FastifyInstance, LogController } from "fastify";
+import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
 import { prefersGzip } from "../cache/compression.ts";
 import type { Duration } from "../clock.ts";
 import type { Coordinator } from "../sharing/ports.ts";
-import { GatewayError } from "../errors.ts";
+import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { ClientConnections } from "../connections/connections.ts";
-import { framingProblem } from "../connections/framing.ts";
+import { framingProblem, hasUnreadBody } from "../connections/framing.ts";
 import { NO_SCHEMAS } from "../connections/listening.ts";
 import { answerParserErrors } from "../connections/parser-errors.ts";
 import { answerUnparsed, requestIdOf } from "../requests/send.ts";
@@ -21,7 +21,6 @@ import { addConsole, PAGES } from "./console-files.ts";
 import { addDiscovery, type DiscoveryOperations } from "./discovery.ts";
 import type { PurgeResult } from "./purge.ts";
 import { receiveBody } from "./request.ts";
-import { operationsError, sendError } from "./refusals.ts";
 import { addReports, type ReportsOptions } from "./reports.ts";
 import { addSession, Sessions } from "./sessions.ts";
 import { toPrintable } from "../words/printable.ts";
@@ -190,4 +189,30 @@ function addActions(app: FastifyInstance, options: OperationsOptions, parts: Act
       return { what: body as object, reach, answer: { action } };
     });
   }
+}
+
+/** Fastify's own refusals in our words. */
+function operationsError(error: Error & { code?: string }): GatewayError {
+  if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
+    const text = "the body must be sent with the header content-type: application/json";
+    return new GatewayError("unsupported_media_type", text);
+  }
+  // The text of other refusals may quote the request; their status is all that is shown.
+  return isRefusal(error) ? new GatewayError("malformed_request", "the request is not valid") : toGatewayError(error);
+}
+
+function isRefusal(error: Error & { statusCode?: number }): boolean {
+  return !(error instanceof GatewayError) && error.statusCode !== undefined && error.statusCode < 500;
+}
+
+/** Answers with an error in the form that all of ours have. */
+function sendError(reply: FastifyReply, error: GatewayError): void {
+  const { id } = reply.request;
+  reply.header(ERROR_FIELD, error.code).header("x-request-id", id);
+  // The rest of the body is not read.
+  if (hasUnreadBody(reply.request.raw)) reply.header("connection", "close");
+  if (error.retryAfter !== undefined) reply.header("retry-after", error.retryAfter);
+  // RFC 9110 §11.6.1: a 401 says how to authenticate.
+  if (error.status === 401) reply.header("www-authenticate", "Bearer");
+  void reply.code(error.status).type("application/json").send(errorBody(error, id));
 }
