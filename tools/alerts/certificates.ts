@@ -1,4 +1,4 @@
-import { BOUNDS } from "../../src/operations/conditions/bounds.ts";
+import { BOUNDS } from "../../src/operations/conditions/condition.ts";
 import type { CERTIFICATE_CONDITIONS } from "../../src/operations/conditions/certificates.ts";
 import { aggregate } from "../promql.ts";
 import { q, UPSTREAM } from "../recording.ts";

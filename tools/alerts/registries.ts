@@ -1,6 +1,6 @@
 import type { CallKind } from "../../src/observe/metrics/labels.ts";
 import type { REGISTRY_CONDITIONS } from "../../src/operations/conditions/registries.ts";
-import { BOUNDS } from "../../src/operations/conditions/bounds.ts";
+import { BOUNDS } from "../../src/operations/conditions/condition.ts";
 import { aggregate, sum } from "../promql.ts";
 import {
   AMPLIFICATION,

@@ -1,4 +1,4 @@
-import { BOUNDS } from "../../src/operations/conditions/bounds.ts";
+import { BOUNDS } from "../../src/operations/conditions/condition.ts";
 import type { REPLICA_CONDITIONS } from "../../src/operations/conditions/replicas.ts";
 import { aggregate, ratio, sum } from "../promql.ts";
 import { BUSY, INSTANCE, JOB, q, REPLICAS, REPLICAS_BEFORE, REPLICAS_OF_ALL_JOBS, TARGETS_DOWN } from "../recording.ts";

@@ -1,4 +1,4 @@
-import { BOUNDS, ERROR_BUDGET } from "../../src/operations/conditions/bounds.ts";
+import { BOUNDS, ERROR_BUDGET } from "../../src/operations/conditions/condition.ts";
 import type { TRAFFIC_CONDITIONS } from "../../src/operations/conditions/traffic.ts";
 import { sum } from "../promql.ts";
 import { errorRatio, HIT_RATIO, JOB, q, slowShare, STALE_RATIO } from "../recording.ts";

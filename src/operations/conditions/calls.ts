@@ -1,8 +1,7 @@
 import type { CallKind } from "../../observe/metrics/labels.ts";
 import type { UpstreamStatus } from "../../upstream/status.ts";
 import { sayCount, sayDuration } from "../../words/quantity.ts";
-import { BOUNDS } from "./bounds.ts";
-import type { Facts } from "./condition.ts";
+import { BOUNDS, type Facts } from "./condition.ts";
 
 /** Calls of one kind to a registry in the last minutes. */
 export function callsOf(name: string, recent: Facts["recent"], kind: CallKind) {

@@ -1,6 +1,5 @@
 import { DAY } from "../../clock.ts";
-import { BOUNDS } from "./bounds.ts";
-import type { Condition, Facts, Seen } from "./condition.ts";
+import { BOUNDS, type Condition, type Facts, type Seen } from "./condition.ts";
 
 /** Certificates that end within these days, as a sentence each. */
 function ending({ certificates, upstreams, wallNow }: Facts, within: number, from = -Infinity): readonly Seen[] {

@@ -2,7 +2,7 @@ import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
 import type { Metrics } from "../../observe/metrics.ts";
 import { histogramSeries } from "../../observe/metrics/histogram-series.ts";
 import { METRICS } from "../../observe/metrics/table.ts";
-import { BOUNDS } from "./bounds.ts";
+import { BOUNDS } from "./condition.ts";
 
 const STEP: Duration = 30_000;
 

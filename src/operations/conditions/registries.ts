@@ -1,8 +1,7 @@
 import { CALL_KIND } from "../../observe/metrics/labels.ts";
 import { countedState, type UpstreamStatus } from "../../upstream/status.ts";
 import { sayCount, sayDuration } from "../../words/quantity.ts";
-import { BOUNDS } from "./bounds.ts";
-import { because, type Condition, ofEach } from "./condition.ts";
+import { because, BOUNDS, type Condition, ofEach } from "./condition.ts";
 import { callsOf, isDown, lastErrorOf, nearlyAllFailed, sayDown } from "./calls.ts";
 
 function oddNodes(nodes: UpstreamStatus["nodes"]): UpstreamStatus["nodes"] {

@@ -1,6 +1,5 @@
 import { sayDuration } from "../../words/quantity.ts";
-import { BOUNDS } from "./bounds.ts";
-import { because, type Condition, ofAll } from "./condition.ts";
+import { because, BOUNDS, type Condition, ofAll } from "./condition.ts";
 
 /** How a replica is, and what it shares with others; from the most to the least urgent. */
 export const REPLICA_CONDITIONS = [

@@ -1,6 +1,5 @@
 import { sayCount, sayDuration } from "../../words/quantity.ts";
-import { BOUNDS } from "./bounds.ts";
-import { type Condition, ofAll } from "./condition.ts";
+import { BOUNDS, type Condition, ofAll } from "./condition.ts";
 
 /** What clients get; from the most to the least urgent. */
 export const TRAFFIC_CONDITIONS = [
