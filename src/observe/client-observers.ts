@@ -4,7 +4,7 @@ import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { CLIENT_KEYS } from "./metrics/labels.ts";
 import { withoutSecrets } from "./redaction.ts";
-import { whenChanged } from "./when-changed.ts";
+import { whenChanged } from "../recurrence.ts";
 
 /** Is notified of what becomes of what names clients. */
 export interface ClientsObserver {

@@ -26,7 +26,7 @@ import { RecentRequests, RequestLog } from "./request-log.ts";
 import { recordRefused, recordRequest, type RequestObservers } from "./request-record.ts";
 import { Traffic } from "./traffic.ts";
 import { createUpstreamObserver } from "./upstream-observer.ts";
-import { whenChanged } from "./when-changed.ts";
+import { whenChanged } from "../recurrence.ts";
 
 export interface ServerObserverOptions {
   readonly metrics: Metrics;

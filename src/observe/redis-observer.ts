@@ -3,7 +3,7 @@ import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { CounterChild } from "./metrics/batches.ts";
 import { withoutSecrets } from "./redaction.ts";
-import { whenChanged } from "./when-changed.ts";
+import { whenChanged } from "../recurrence.ts";
 
 /** Counts what happens between this process and Redis, and logs when it comes and goes. */
 export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserver {

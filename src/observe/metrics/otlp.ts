@@ -3,7 +3,7 @@ import { OTLPMetricExporter } from "@opentelemetry/exporter-metrics-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { AggregationTemporality, type DataPoint, DataPointType, type MetricData } from "@opentelemetry/sdk-metrics";
 import type { CancelTimer, Clock, Duration } from "../../clock.ts";
-import { whenChanged } from "../when-changed.ts";
+import { whenChanged } from "../../recurrence.ts";
 import { histogramSeries } from "./histogram-series.ts";
 import type { LiveRegistry } from "./live-registry.ts";
 import type { PushOptions } from "./push.ts";

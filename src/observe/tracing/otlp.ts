@@ -12,7 +12,7 @@ import {
 } from "@opentelemetry/sdk-trace";
 import type { Clock, Duration } from "../../clock.ts";
 import type { Logger } from "../log.ts";
-import { whenChanged } from "../when-changed.ts";
+import { whenChanged } from "../../recurrence.ts";
 import { readTraceContext, RequestSpan, type RequestSpanParts } from "./request-span.ts";
 import type { RequestTrace, Tracing } from "./tracing.ts";
 
