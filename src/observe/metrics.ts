@@ -1,9 +1,8 @@
 import { Counter, Gauge, Histogram } from "@prometheus-io/client";
-import { announce } from "./metrics/announcement.ts";
+import { announce, LiveRegistry } from "./metrics/live-registry.ts";
 import { Batches, type CounterChild, type HistogramChild } from "./metrics/batches.ts";
 import type { CounterDefinition, Definition, GaugeDefinition, HistogramDefinition } from "./metrics/definition.ts";
 import type { LabelSet, LabelValues } from "./metrics/labels.ts";
-import { LiveRegistry } from "./metrics/live-registry.ts";
 import { METRICS } from "./metrics/table.ts";
 
 /** Labels, all of them, each with one of its values; nothing for a metric without labels. */

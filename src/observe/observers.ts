@@ -15,9 +15,8 @@ import { type ClientsObserver, createClientsObserver } from "./client-observers.
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { thisReplica } from "../version.ts";
-import { announce, forgetUpstreams } from "./metrics/announcement.ts";
+import { announce, forgetUpstreams, type LiveRegistry } from "./metrics/live-registry.ts";
 import { ClientTraffic } from "./metrics/client-traffic.ts";
-import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { type GaugeSources, refreshGauges } from "./metrics/refresh.ts";
 import { withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";

@@ -1,8 +1,7 @@
 import { Registry } from "@prometheus-io/client";
 import { expect, test } from "vitest";
 import { createMetrics } from "../../src/observe/metrics.ts";
-import { announce } from "../../src/observe/metrics/announcement.ts";
-import type { LiveRegistry } from "../../src/observe/metrics/live-registry.ts";
+import { announce, type LiveRegistry } from "../../src/observe/metrics/live-registry.ts";
 import { createInstruments } from "../../src/observe/observers.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { parseExposition } from "../support/exposition.ts";

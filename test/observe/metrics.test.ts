@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
-import { announce, forgetUpstreams } from "../../src/observe/metrics/announcement.ts";
+import { announce, forgetUpstreams, LiveRegistry } from "../../src/observe/metrics/live-registry.ts";
 import { createLogger } from "../../src/observe/log.ts";
-import { LiveRegistry } from "../../src/observe/metrics/live-registry.ts";
 import { AGE, type Definition } from "../../src/observe/metrics/definition.ts";
 import { collectProcessMetrics } from "../../src/observe/metrics/process.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Registry } from "@prometheus-io/client";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import type { Metrics } from "../../src/observe/metrics.ts";
-import { forgetUpstreams } from "../../src/observe/metrics/announcement.ts";
+import { forgetUpstreams } from "../../src/observe/metrics/live-registry.ts";
 import { LOG_EVENTS } from "../../src/observe/log-events.ts";
 import { CONDITIONS } from "../../src/operations/conditions/conditions.ts";
 import { type Health, HealthReport } from "../../src/operations/conditions/health.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { createMetrics } from "../../../src/observe/metrics.ts";
-import { announce } from "../../../src/observe/metrics/announcement.ts";
+import { announce } from "../../../src/observe/metrics/live-registry.ts";
 import { ALERTS } from "../../../tools/alerts.ts";
 import { expressionOf } from "../../../tools/alerts/alert.ts";
 import { ALERT_CASES, type AlertCase } from "../../support/alert-cases.ts";
