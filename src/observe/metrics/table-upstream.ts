@@ -1,10 +1,11 @@
-import { CALL_OUTCOMES, ATTEMPT_OUTCOMES, HEDGE_RESULTS, REFUSALS, CREDENTIAL_KEYS } from "../../upstream/observer.ts";
+import { ATTEMPT_OUTCOMES, CALL_OUTCOMES, CREDENTIAL_KEYS, HEDGE_RESULTS, REFUSALS } from "../../upstream/observer.ts";
 import { AGREEMENT_OUTCOMES } from "../../upstream/agreement.ts";
 import { FAILURE_REASONS } from "../../upstream/failure.ts";
 import { COUNTED_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
 import { OPERATIONS } from "../../spec/operations.ts";
 import { counter, gauge, histogram } from "./definition.ts";
-import { ALIAS, CALL_KIND, CHECK_OUTCOME, NODE_PLACE } from "./labels.ts";
+import { ALIAS, CALL_KIND, CHECK_OUTCOME, NODE_PLACE, SOURCE } from "./labels.ts";
+import { REGISTRY_STATES, RUN_OUTCOMES } from "../../discovery/report.ts";
 
 /** How the registries and the way to them are doing. */
 export const UPSTREAM = {
@@ -135,5 +136,27 @@ export const UPSTREAM = {
   schemaViolations: counter("schema_violations", {
     help: "Answers of upstreams that break the published schema.",
     labels: { upstream: ALIAS, operation: OPERATIONS },
+  }),
+} as const;
+
+/** Registries that are found. */
+export const DISCOVERY = {
+  discoveryRegistries: gauge("discovery_registries", {
+    help: "Registries that are listed or used: found (listed, not proved), pinned (used), waiting (for an operator), gone (used, and listed no more).",
+    labels: { state: REGISTRY_STATES },
+  }),
+  discoveryRuns: counter("discovery_runs", {
+    help: "Readings of all sources: success, partial (a source failed, or a registry did not prove its admin), or failure.",
+    labels: { outcome: RUN_OUTCOMES },
+  }),
+  discoverySourceSuccess: gauge("discovery_source_last_success_timestamp_seconds", {
+    help: "When a source was last read without a fault, as Unix time; when it was configured, before the first time.",
+    labels: { source: SOURCE },
+  }),
+  discoveryEvery: gauge("discovery_every_seconds", {
+    help: "How often the sources are read, as the configuration says.",
+  }),
+  discoveryPinFileUnusable: gauge("discovery_pin_file_unusable", {
+    help: "1 while the file of the pins cannot be read or written: what is pinned does not outlive the process.",
   }),
 } as const;

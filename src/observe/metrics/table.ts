@@ -1,9 +1,7 @@
 import { CACHE } from "./table-cache.ts";
-import { CLIENTS } from "./table-clients.ts";
-import { DISCOVERY } from "./table-discovery.ts";
+import { CLIENTS, TRAFFIC } from "./table-traffic.ts";
+import { DISCOVERY, UPSTREAM } from "./table-upstream.ts";
 import { PROCESS, REDIS } from "./table-process.ts";
-import { TRAFFIC } from "./table-traffic.ts";
-import { UPSTREAM } from "./table-upstream.ts";
 
 /** The metrics by what they are about; the dashboards have a row for each. */
 export const METRIC_GROUPS = {
