@@ -66,7 +66,10 @@ function parserError(error: ParserError, socket: Socket, maxUri: number): Gatewa
   }
 }
 
-/** What of a head is too large is seen in the packet that was read last, where all of the head is in that. */
+/**
+ * What of a head is too large is seen in the packet that was read last, where all of the head is in that: for sure in the
+ * first of a connection alone. Records of TLS are packets, too small for such a head.
+ */
 function headTooLarge(packet: Buffer | undefined, { bytesRead }: Socket, maxUri: number): GatewayError {
   if (packet?.length !== bytesRead)
     return new GatewayError("headers_too_large", "the request's URL and header fields are too large together");
