@@ -7,7 +7,7 @@ import {
   type Composition,
 } from "../aggregate/composed-answer.ts";
 import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE } from "../aggregate/merged-listing.ts";
-import type { Duration } from "../clock.ts";
+import type { Duration, Instant } from "../clock.ts";
 import type { Tier } from "../clients/client.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
@@ -28,7 +28,7 @@ export function hasCatalogue(snapshot: Snapshot): boolean {
 /** How long the first client waits for listings that no client has asked for in a while. */
 export const FIRST_READ_WAIT = 5_000;
 
-/** How long a search may take. */
+/** How long a search may take, with the wait for listings. */
 const SEARCH_TIMEOUT: Duration = 10_000;
 
 /** The catalogue of all registries and their instruments, from what was read in the background. */
@@ -37,11 +37,14 @@ export async function answerCatalogue(context: RequestContext): Promise<Composed
   const { aggregation, backgroundReader, clock } = services;
   const { path, query } = context.target as LocalTarget;
   const parameters = readParameters(query, path === CATALOGUE_REGISTRIES ? NO_FILTERS : FILTERS);
+  const deadline = deadlineWithin(SEARCH_TIMEOUT, context.request.headers, clock);
   const visible = registriesOf(snapshot, client?.tier);
   backgroundReader.wake(visible.filter((registry) => aggregation.catalogue.instrumentsOf(registry) === undefined));
-  await backgroundReader.whenRead(visible, clock.now() + FIRST_READ_WAIT);
+  await backgroundReader.whenRead(visible, Math.min(deadline, clock.now() + FIRST_READ_WAIT));
   const composition =
-    path === CATALOGUE_REGISTRIES ? listRegistries(context) : await listInstruments(context, query, parameters);
+    path === CATALOGUE_REGISTRIES
+      ? listRegistries(context)
+      : await listInstruments(context, { query, parameters, deadline });
   const answer = composeAnswer(composition, context.request.headers, clock);
   context.outcome = answer.outcome;
   return answer;
@@ -68,12 +71,17 @@ function listRegistries({ services, snapshot, client }: RequestContext): Composi
   return { text: JSON.stringify({ registries }), freshness: combineFreshness([]), missing: cutShort };
 }
 
+interface InstrumentsAsked {
+  readonly query: string;
+  readonly parameters: ReadonlyMap<string, string>;
+  readonly deadline: Instant;
+}
+
 async function listInstruments(
   context: RequestContext,
-  query: string,
-  parameters: ReadonlyMap<string, string>,
+  { query, parameters, deadline }: InstrumentsAsked,
 ): Promise<Composition> {
-  const { services, snapshot, client, request } = context;
+  const { services, snapshot, client } = context;
   const { aggregation, clock } = services;
   const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
   const page = await aggregation.search.page(
@@ -86,7 +94,7 @@ async function listInstruments(
       pageToken: pageToken || undefined,
       view: viewOf(client?.tier),
     },
-    { deadline: deadlineWithin(SEARCH_TIMEOUT, request.headers, clock), signal: clientSignal(context) },
+    { deadline, signal: clientSignal(context) },
   );
   const now = clock.now();
   return {

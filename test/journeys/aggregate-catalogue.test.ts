@@ -1,7 +1,9 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type Aggregate, get, instrumentsOf, readListing, useAggregates } from "../support/aggregate-registries.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 import { startRedis } from "../support/redis.ts";
 import type { SampleRegistry } from "../support/sample-registry.ts";
+import { until } from "../support/until.ts";
 
 const { startAggregate, startBefore, startRegistries } = useAggregates();
 
@@ -297,6 +299,19 @@ describe("the catalogue of instruments", () => {
       expect([ids.length, headers.get("x-registry-partial")]).toEqual([3, null]);
     }
     expect(amulet!.calls.count("instruments")).toBe(1);
+  });
+
+  // The time was counted from when the listing was there.
+  test("come within the time of the client's own, though a listing is still to be read", async () => {
+    const clock = new ManualClock();
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} }, {}, { clock });
+    const { amulet, bonds } = aggregate.registries;
+    await bonds!.faults.set({ kind: "hang", operations: ["instruments"] });
+    const answer = get(`${aggregate.url}${INSTRUMENTS}?query=AMULET`, { headers: { "request-timeout": "1" } });
+    await until(() => bonds!.calls.open === 1 && amulet!.calls.open === 0);
+    clock.advance(1_000);
+    const { status, headers } = await answer;
+    expect([status, headers.get("x-registry-partial")]).toEqual([200, expect.stringContaining("bonds")]);
   });
 
   test("are stale after a soft purge, and read again while they are", async () => {
