@@ -69,7 +69,7 @@ export function requestIdOf(received: string | string[] | undefined): string {
 /** What makes a difference to who asks. A cache in front must not give one client what another one may see. */
 const VARY_BY_CLIENT = "X-API-Key, Authorization";
 
-/** Where the value of the first `Vary` is, if there is one. */
+/** Where the value of `Vary` is among common fields, if there is one: of CORS, which has it first, where there is no other. */
 const VARY = 5;
 
 /** A URL without a registry means that of the admin header: a cache in front must not give one registry's answer for another's. */
@@ -91,6 +91,7 @@ export function commonFieldsOf(context: Addressed & Pick<RequestContext, "id">, 
   if (vary !== "") fields.push("vary", vary);
   if (limitState !== undefined) fields.push(...limitState.fields);
   fields.push(...snapshot.cors.answerFields(request.headers.origin));
+  if (vary !== "") joinVary(fields);
   if (isDraining) fields.push("connection", "close");
   return fields;
 }
@@ -148,7 +149,7 @@ function challengeOf(code: ErrorCode): string {
 
 /** CORS fields for answers and for preflights. */
 export interface Cors {
-  /** Fields of an answer to a request with this `Origin` (undefined: none). */
+  /** Fields of an answer to a request with this `Origin` (undefined: none); `vary` first. */
   answerFields(origin: string | undefined): Fields;
   /** What the answer to a preflight has besides: what the browser may send. */
   preflightFields(origin: string | undefined): Fields;
@@ -206,7 +207,7 @@ export function createCors({ origins, allowHeaders }: Config["cors"], adminHeade
 
   const toOthers = ["vary", "origin"];
   const toOrigins = new Map(
-    origins.map((origin) => [origin, ["access-control-allow-origin", origin, ...toOthers, ...answer]]),
+    origins.map((origin) => [origin, [...toOthers, "access-control-allow-origin", origin, ...answer]]),
   );
 
   return {

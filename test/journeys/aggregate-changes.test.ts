@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import { get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
@@ -36,6 +38,18 @@ function list(registry: SampleRegistry, instruments: readonly object[], supporte
 const [ONE, TWO, THREE] = instrumentsOf("AMULET", 3) as [Instrument, Instrument, Instrument];
 
 describe("changes as they come", () => {
+  test("say in one line what they vary by", async () => {
+    const cors = { origins: ["https://a.example"] };
+    const { url } = await startAggregate({ amulet: {}, bonds: {} }, { cors }, { clock });
+    const sent = request(`${url}${CHANGES}`, {
+      headers: { accept: "text/event-stream", origin: cors.origins[0]! },
+    }).end();
+    const [{ rawHeaders }] = (await once(sent, "response")) as [IncomingMessage];
+    sent.destroy();
+    const lines = rawHeaders.filter((_value, at) => rawHeaders[at - 1]?.toLowerCase() === "vary");
+    expect(lines).toEqual(["x-instrument-admin, origin"]);
+  });
+
   test("tell what came, went, was paused and changed, by registry, and go on behind an id", async () => {
     const { registries, url } = await startAggregate({ amulet: {}, bonds: {} }, {}, { clock });
     const { amulet, bonds } = registries as { amulet: SampleRegistry; bonds: SampleRegistry };

@@ -677,6 +677,22 @@ describe("a cache in front keeps the answers of registries apart", () => {
   });
 });
 
+test.each([
+  ["a URL that names none", "", "x-instrument-admin, origin, Accept-Encoding"],
+  ["one that names it", "/api/token-standard/v0/registrars/amulet", "origin, Accept-Encoding"],
+])("an answer for a listed origin has one line of Vary, at %s", async (_what, base, vary) => {
+  const origin = "https://a.example";
+  const { registry, url } = await startWith({}, { cache: { ttl: { instruments: "1h" } }, cors: { origins: [origin] } });
+  const body = JSON.stringify({ instruments: [], note: "x".repeat(2_000) });
+  registry.script(({ operation }) => (operation === "instruments" ? { status: 200, body } : undefined));
+  for (let i = 0; i < 2; i += 1) {
+    const { rawHeaders } = await send(url, { path: base + LIST, headers: { origin } });
+    const lines = rawHeaders.filter((_value, at) => at % 2 === 1 && rawHeaders[at - 1]!.toLowerCase() === "vary");
+    expect(lines).toEqual([vary]);
+    expect(rawHeaders).toContain(origin);
+  }
+});
+
 test("a registry's error keeps its bytes, whatever names its fields have as values", async () => {
   const { registry, url } = await startWith({}, { cache: { ttl: { notFound: "1h" } } });
   const body = '{"error":"no such instrument"}';
