@@ -1,5 +1,5 @@
 import { type KeyTree, keyTree, repeatedKey } from "../json.ts";
-import { type AdminPaths, DRAFT_ADMINS, type Operation, OPERATION_RECORDS } from "./operations.ts";
+import { type AdminPath, type AdminPaths, DRAFT_ADMINS, type Operation, OPERATION_RECORDS } from "./operations.ts";
 
 /** Where the factories name their admin; undefined for all other endpoints, whose bodies name none. */
 export function adminPathsOf(operation: Operation): AdminPaths | undefined {
@@ -42,8 +42,8 @@ export class AmbiguousBody extends Error {}
  * @param text the body's text, accepted by `JSON.parse`
  * @param body the same, parsed
  * @throws AmbiguousBody when other parsers may read another admin: a key on the way to one occurs twice, or beside it,
- * or in its place, stands one that differs only in case or in separators; what is on the way is no object; or an admin
- * is not a string
+ * or in its place, stands one that differs only in case or in separators; what is on the way is no object, but where it
+ * {@link AdminPath.mayEnd}; or an admin is not a string
  */
 export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): BodyAdmin[] {
   const admins: BodyAdmin[] = [];
@@ -59,7 +59,7 @@ export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): B
   return admins;
 }
 
-const SETTLED_ALLOCATIONS = ["choiceArguments", "allocations"];
+const SETTLED_ALLOCATIONS: AdminPath = { keys: ["choiceArguments", "allocations"] };
 const OF_ALLOCATIONS: AdminPaths = [SETTLED_ALLOCATIONS];
 
 /**
@@ -88,9 +88,10 @@ const looks = new WeakMap<AdminPaths, Look>();
 function lookOf(paths: AdminPaths): Look {
   let look = looks.get(paths);
   if (look === undefined) {
-    const keys = new Set(paths.flat());
+    const keys = new Set(paths.flatMap((path) => path.keys));
     const keysOrEscapes = new RegExp(`"(?:${[...keys].join("|")})"|\\\\u`, "g");
-    look = { dotted: paths.map((path) => path.join(".")), tree: keyTree(paths), keysOrEscapes };
+    const tree = keyTree(paths.map((path) => path.keys));
+    look = { dotted: paths.map((path) => path.keys.join(".")), tree, keysOrEscapes };
     looks.set(paths, look);
   }
   return look;
@@ -99,8 +100,10 @@ function lookOf(paths: AdminPaths): Look {
 function checkRepeatedKeys(text: string, paths: AdminPaths, look: Look): void {
   const repeated = mayRepeatKeys(text, look) ? repeatedKey(text, look.tree) : undefined;
   if (repeated === undefined) return;
-  const path = paths.find((each) => repeated.every((key, depth) => each[depth] === key)) ?? repeated;
-  throw new AmbiguousBody(`the key "${repeated.at(-1)}" on the way to ${path.join(".")} occurs twice in the body`);
+  const path = paths.find(({ keys }) => repeated.every((key, depth) => keys[depth] === key));
+  throw new AmbiguousBody(
+    `the key "${repeated.at(-1)}" on the way to ${(path?.keys ?? repeated).join(".")} occurs twice in the body`,
+  );
 }
 
 /** Whether a key may be given twice: a quick look that spares the long one. Escaped, a key could look otherwise. */
@@ -116,17 +119,18 @@ function mayRepeatKeys(text: string, { keysOrEscapes }: Look): boolean {
 }
 
 /** @throws AmbiguousBody where the way is not one that every parser goes */
-function valueAt(body: unknown, path: readonly string[]): unknown {
+function valueAt(body: unknown, { keys, mayEnd = false }: AdminPath): unknown {
   let value = body;
-  for (let depth = 0; depth < path.length; depth += 1) {
-    const key = path[depth]!;
+  for (let depth = 0; depth < keys.length; depth += 1) {
+    const key = keys[depth]!;
     if (value === undefined || value === null) return undefined;
     if (typeof value !== "object" || Array.isArray(value)) {
-      throw new AmbiguousBody(`${path.slice(0, depth).join(".") || "the body"} must be an object`);
+      if (mayEnd) return undefined;
+      throw new AmbiguousBody(`${keys.slice(0, depth).join(".") || "the body"} must be an object`);
     }
     const other = lookalikeOf(key, value);
     if (other !== undefined) {
-      const right = path.slice(0, depth + 1).join(".");
+      const right = keys.slice(0, depth + 1).join(".");
       throw new AmbiguousBody(`the key ${JSON.stringify(other)} in the body looks like ${right}, but is another one`);
     }
     value = Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;

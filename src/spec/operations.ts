@@ -6,8 +6,15 @@ import type { SchemaName } from "./schemas.ts";
  * from it.
  */
 
-/** A path from the root of an instrument admin in a request body (field.md, *Which admin does a request mean?*). */
-export type AdminPaths = readonly (readonly string[])[];
+/** Where a request body names an instrument admin (field.md, *Which admin does a request mean?*). */
+export interface AdminPath {
+  /** From the root. */
+  readonly keys: readonly string[];
+  /** No admin is named where something else than an object is on the way; else such a body is refused. */
+  readonly mayEnd?: boolean;
+}
+
+export type AdminPaths = readonly AdminPath[];
 
 /** The group in which the API's description shows it. */
 export type Tag = "token metadata" | keyof typeof CONTRACTS;
@@ -64,15 +71,17 @@ export interface ContextRecord extends EndpointRecord {
   readonly kind: "context";
 }
 
-const EXPECTED_ADMIN = ["choiceArguments", "expectedAdmin"];
-const TRANSFER_ADMIN = ["choiceArguments", "transfer", "instrumentId", "admin"];
-const ALLOCATION_LEG_ADMIN = ["choiceArguments", "allocation", "transferLeg", "instrumentId", "admin"];
-const ALLOCATION_ADMIN = ["choiceArguments", "allocation", "admin"];
+const EXPECTED_ADMIN: AdminPath = { keys: ["choiceArguments", "expectedAdmin"] };
+const TRANSFER_ADMIN: AdminPath = { keys: ["choiceArguments", "transfer", "instrumentId", "admin"] };
+const ALLOCATION_LEG_ADMIN: AdminPath = {
+  keys: ["choiceArguments", "allocation", "transferLeg", "instrumentId", "admin"],
+};
+const ALLOCATION_ADMIN: AdminPath = { keys: ["choiceArguments", "allocation", "admin"] };
 
-// Version 2 has no expectedAdmin: where a client sends it all the same, it has to agree.
+// Version 2 has no expectedAdmin, and text in its legs: where a client sends those of version 1 all the same, they have to agree.
 const OF_TRANSFER: AdminPaths = [TRANSFER_ADMIN, EXPECTED_ADMIN];
 const OF_ALLOCATION_LEG: AdminPaths = [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
-const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
+const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, { ...ALLOCATION_LEG_ADMIN, mayEnd: true }, EXPECTED_ADMIN];
 const OF_SETTLEMENT: AdminPaths = [EXPECTED_ADMIN];
 
 /** Of a factory that is a draft still: wherever one of the others names it, and beside what it locks. */
@@ -81,7 +90,7 @@ export const DRAFT_ADMINS: AdminPaths = [
   TRANSFER_ADMIN,
   ALLOCATION_ADMIN,
   ALLOCATION_LEG_ADMIN,
-  ["choiceArguments", "lock", "instrumentId", "admin"],
+  { keys: ["choiceArguments", "lock", "instrumentId", "admin"] },
 ];
 
 const CONTRACTS = {

@@ -122,6 +122,17 @@ describe("the admins that a factory body names", () => {
     expect(() => namedBy(text, paths)).toThrow(/must be an object/);
   });
 
+  // Version 2 has no such place: it was refused for what it does not say.
+  test.each([
+    ['{"transferLeg":{"instrumentId":"CBTC"}}', []],
+    ['{"transferLeg":"CBTC"}', []],
+    ['{"transferLeg":[{"instrumentId":{"admin":"b::1"}}]}', []],
+    ['{"transferLeg":{"instrumentId":{"admin":"b::1"}}}', ["b::1"]],
+  ])("of an allocation of version 2 are those of a leg where it has one of version 1: %s", (leg, admins) => {
+    const allocation = `{"admin":"a::1",${leg.slice(1)}`;
+    expect(namedBy(`{"choiceArguments":{"allocation":${allocation}}}`, V2_ALLOCATION)).toEqual(["a::1", ...admins]);
+  });
+
   test.each(["1", "true", "{}", '["a::1"]'])("cannot be told when the admin is %s", (admin) => {
     expect(() => namedBy(`{"choiceArguments":{"expectedAdmin":${admin}}}`)).toThrow(AmbiguousBody);
   });

@@ -38,7 +38,7 @@ describe("a large body is read in a thread of its own", () => {
       isJson: false,
     });
     const request = await reader.read(
-      { kind: "request", form: { kind: "factory", paths: [["choiceArguments", "expectedAdmin"]] } },
+      { kind: "request", form: { kind: "factory", paths: [{ keys: ["choiceArguments", "expectedAdmin"] }] } },
       Buffer.from('{"choiceArguments":{"expectedAdmin":"a::1"}}'),
       { source: undefined },
     );
