@@ -9,22 +9,6 @@ import { GatewayError } from "../errors.ts";
 export const MOST_FIELDS = 100;
 
 /**
- * True for a request without a body and with exactly one good `Host`: nothing in it that two HTTP parsers could read
- * differently.
- */
-export function isFramedSafely(request: IncomingMessage): boolean {
-  const { headers, rawHeaders, httpVersionMajor } = request;
-  if (rawHeaders.length > 2 * MOST_FIELDS) return false;
-  return (
-    httpVersionMajor === 1 &&
-    headers["transfer-encoding"] === undefined &&
-    (headers["content-length"] === undefined || headers["content-length"] === "0") &&
-    countHosts(rawHeaders) === 1 &&
-    isAuthority(headers.host!)
-  );
-}
-
-/**
  * What Node's parser lets through although parsers disagree about it; undefined for a sound request. The connection
  * of a refused request is closed: what follows on it may be no request.
  *

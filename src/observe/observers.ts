@@ -22,7 +22,7 @@ import { withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { RecentRequests, RequestLog } from "./request-log.ts";
-import { recordRefused, recordRequest, type RequestObservers } from "./request-record.ts";
+import { recordRequest, type RequestObservers } from "./request-record.ts";
 import { Traffic } from "./traffic.ts";
 import { createUpstreamObserver } from "./upstream-observer.ts";
 import { whenChanged } from "../recurrence.ts";
@@ -138,7 +138,6 @@ export class ServerObservers {
       recent,
       lines,
       record: (context) => recordRequest(context, records),
-      recordRefused: (refused) => recordRefused(refused, tracing, records),
     };
   }
 

@@ -3,7 +3,6 @@ import type { Client } from "../clients/client.ts";
 import type { Clock, Instant } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
-import type { Operation } from "../spec/operations.ts";
 import { causeOf, type Logger } from "./log.ts";
 import type { ClientTraffic } from "./metrics/client-traffic.ts";
 import { CLIENT_GONE, type OperationLabel, type OutcomeLabel } from "./metrics/labels.ts";
@@ -56,21 +55,6 @@ export interface RequestObservers {
   readonly lines: Pick<RequestLog, "write">;
   /** A request is over: its answer is out, or its client has gone. */
   record(request: EndedRequest): void;
-  /** A request was refused at the gate. */
-  recordRefused(request: RefusedRequest): void;
-}
-
-/** A request that was refused before anything was done for it. */
-export interface RefusedRequest {
-  readonly id: string;
-  readonly request: IncomingMessage;
-  /** Undefined where it is not known who asked. */
-  readonly client: Client | undefined;
-  readonly operation: Operation | "none";
-  readonly error: GatewayError;
-  readonly startedAt: Instant;
-  /** Of the answer's body. */
-  readonly bytes: number;
 }
 
 export interface RequestRecordOptions {
@@ -120,45 +104,15 @@ function recordClient({ client, operation, outcome, error, startedAt }: EndedReq
   if (error !== undefined) clients.refused(client, error.code, startedAt);
 }
 
-/** Counts and logs a request that was refused before anything was done for it; as {@link recordRequest}. */
-export function recordRefused(
-  refused: RefusedRequest,
-  tracing: Tracing | undefined,
-  options: RequestRecordOptions,
-): void {
-  const { id, request, client, operation, error, startedAt, bytes } = refused;
-  const { traffic, clients, lines, clock } = options;
-  const { code, status } = error;
-  const elapsed = clock.now() - startedAt;
-  const method = request.method!;
-  traffic.refused(code, operation, { status, age: undefined, seconds: elapsed / 1000 });
-  clients.count(client, operation, "refused", startedAt);
-  clients.refused(client, code, startedAt);
-  tracing
-    ?.begin(request.headers, elapsed)
-    .end({ requestId: id, method, operation, upstream: "none", status, outcome: "refused" });
-  const durationMs = Math.round(elapsed * 1e3) / 1e3;
-  lines.write({
-    requestId: id,
-    method,
-    operation,
-    upstream: "none",
-    status,
-    outcome: "refused",
-    client: client?.name ?? "none",
-    durationMs,
-    bytes,
-    code,
-  });
-}
-
 /** What the client got; of an answer that broke off, why it did. */
 function statusOf(response: ServerResponse, error: GatewayError | undefined): number {
   if (response.writableFinished) return response.statusCode;
   return response.headersSent && error !== undefined ? error.status : CLIENT_GONE;
 }
 
-function hashedId({ target }: EndedRequest): { instrument?: string; contract?: string } {
+function hashedId({ target, client, limitState }: EndedRequest): { instrument?: string; contract?: string } {
+  // One whose client is not known may have a key in the place of an id.
+  if (limitState !== undefined && client === undefined) return {};
   if (target instanceof Error || target.kind !== "endpoint" || target.id === undefined) return {};
   const hash = hashId(target.id);
   return target.endpoint.kind === "metadata" ? { instrument: hash } : { contract: hash };

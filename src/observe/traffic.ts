@@ -87,12 +87,6 @@ export class Traffic {
     this.metrics.errors.inc({ code });
   }
 
-  /** A request was answered that was never begun: it was refused before anything was done for it. */
-  refused(code: ErrorCode, operation: OperationLabel, request: FinishedRequest): void {
-    this.failed(code);
-    this.recorder({ operation, upstream: "none", outcome: "refused" })(request);
-  }
-
   /** What came was no HTTP request, and was answered with this error. */
   refusedUnparsed({ code, status }: GatewayError): void {
     this.failed(code);

@@ -4,6 +4,7 @@ import type { Clients } from "../clients/clients.ts";
 import { type Duration, withDeadline } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext, type Snapshot } from "./context.ts";
+import type { HitMemo } from "./hit.ts";
 import { isDescription } from "./pages.ts";
 import { parseTarget } from "./target.ts";
 
@@ -35,14 +36,12 @@ export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapsh
   }
 }
 
-/**
- * Who sends a request, and whether that client may send one now: at once, where it can be known at once.
- *
- * @param isKnown whether its URL was answered before, and was looked at then
- */
-export function admit(clients: Clients, request: IncomingMessage, isKnown: boolean): Admission | Promise<Admission> {
-  if (!isKnown && MAY_SHOW_CREDENTIAL.test(request.url!)) {
-    const refusal = clients.refuseUrl(request.url!);
+/** Who sends a request, and whether that client may send one now: at once, where it can be known at once. */
+export function admit(clients: Clients, request: IncomingMessage, hits: HitMemo): Admission | Promise<Admission> {
+  const url = request.url!;
+  // One that was answered before was looked at then.
+  if (MAY_SHOW_CREDENTIAL.test(url) && hits.find(url) === undefined) {
+    const refusal = clients.refuseUrl(url);
     if (refusal !== undefined) return refused(refusal);
   }
   const identity = clients.identify(request);
@@ -68,23 +67,12 @@ function admissionOf(client: Client, limitState: LimitState): Admission {
   return { client, limitState, refusal: limitState.isOver ? overLimit(client.tier, limitState.retryAfter) : undefined };
 }
 
-/** Kept, for a client that is over its limit asks again and again. */
-const overLimits = new WeakMap<Tier, Map<number, GatewayError>>();
-const MOST_KEPT = 1_000;
-
-function overLimit(tier: Tier, retryAfter: number): GatewayError {
-  let ofTier = overLimits.get(tier);
-  if (ofTier === undefined) overLimits.set(tier, (ofTier = new Map()));
-  const known = ofTier.get(retryAfter);
-  if (known !== undefined) return known;
-  if (ofTier.size === MOST_KEPT) ofTier.clear();
-  const error = new GatewayError(
+function overLimit({ name }: Tier, retryAfter: number): GatewayError {
+  return new GatewayError(
     "client_rate_limited",
-    `this client has sent all requests that its tier ${tier.name} allows for now; try again in ${retryAfter} s`,
+    `this client has sent all requests that its tier ${name} allows for now; try again in ${retryAfter} s`,
     { retryAfter },
   );
-  ofTier.set(retryAfter, error);
-  return error;
 }
 
 /** The 429 for a client that has as many requests running as its tier allows. */

@@ -3,7 +3,6 @@ import { LRUCache } from "lru-cache";
 import type { CacheAnswer, Resource } from "../cache/resource.ts";
 import type { Client } from "../clients/client.ts";
 import type { Instant } from "../clock.ts";
-import { isFramedSafely } from "../connections/framing.ts";
 import type { RecordRequest } from "../observe/traffic.ts";
 import type { CachedOperation } from "../spec/operations.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -58,10 +57,10 @@ export class HitMemo {
 }
 
 /**
- * Answers a GET or HEAD that is a fresh hit in memory. Says false, having done nothing, for a request that needs more than
- * that.
+ * Answers a GET or HEAD without a body that is a fresh hit in memory. Says false, having done nothing, for a request that
+ * needs more than that.
  *
- * @param admission of the client, where it makes a difference who asks; such a request is framed safely
+ * @param admission of the client, where it makes a difference who asks
  */
 export type AnswerHit = (request: IncomingMessage, response: ServerResponse, admission?: Admission) => boolean;
 
@@ -73,8 +72,6 @@ export function createHitAnswers(services: Services): AnswerHit {
   return (request, response, admission) => {
     const { url, headers } = request;
     const method = request.method as "GET" | "HEAD";
-    // With an admission this was found out before.
-    if (admission === undefined && !isFramedSafely(request)) return false;
     // While the process drains, answers also close their connections: the routes see to it.
     if (services.inFlight.isDraining) return false;
     const snapshot = services.snapshots.latest;

@@ -2,9 +2,9 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Slot } from "../clients/client.ts";
 import { formatCacheStatus } from "../cache/rfc/reuse.ts";
-import { framingProblem, hasUnreadBody, isFramedSafely } from "../connections/framing.ts";
+import { framingProblem, hasBody, hasUnreadBody } from "../connections/framing.ts";
 import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
-import { beginContext, clientClosed, type RequestContext, type Services, type Snapshot } from "./context.ts";
+import { beginContext, clientClosed, type RequestContext, type Services } from "./context.ts";
 import {
   type Admission,
   admit,
@@ -15,7 +15,7 @@ import {
   waitAtGate,
 } from "./gate.ts";
 import { type AnswerHit, createHitAnswers } from "./hit.ts";
-import { type Answer, commonFieldsOf, errorAnswer, reportOf, requestIdOf, sendAnswer, withRequestId } from "./send.ts";
+import { type Answer, commonFieldsOf, errorAnswer, reportOf, sendAnswer, withRequestId } from "./send.ts";
 import { isKeptExtraPath } from "./target.ts";
 
 /** Answers the requests of one route; what it throws is answered as an error. Undefined: it sends the answer itself. */
@@ -45,8 +45,14 @@ export class Pipeline {
       const received = { request, response, route };
       try {
         const snapshot = this.services.snapshots.latest;
-        if (snapshot.clients !== undefined) this.receiveFrom(snapshot, received);
-        else if (!this.isHit(request, response)) this.read(received);
+        const problem = framingProblem(request);
+        if (problem !== undefined) refuseAndClose(this.begin(request, response), problem);
+        else if (snapshot.clients === undefined || needsNoClient(request, snapshot)) this.read(received);
+        else {
+          const admission = admit(snapshot.clients, request, snapshot.hits);
+          if (admission instanceof Promise) this.readLater(received, admission);
+          else this.read(received, admission);
+        }
       } catch (error) {
         refuse(this.begin(request, response), toGatewayError(error));
       }
@@ -74,32 +80,15 @@ export class Pipeline {
     };
   }
 
-  /** The same where it makes a difference who asks: that is found out before anything else. */
-  private receiveFrom(snapshot: Snapshot, received: Received): void {
-    const { request, response } = received;
-    const isSafe = isFramedSafely(request);
-    if (needsNoClient(request, snapshot) || (!isSafe && framingProblem(request) !== undefined)) {
-      this.read(received);
-      return;
-    }
-    const known = snapshot.hits.find(request.url!);
-    const admission = admit(snapshot.clients!, request, known !== undefined);
-    if (admission instanceof Promise) this.readLater(received, admission);
-    else if (admission.refusal !== undefined) this.refuseAtGate(received, admission, known?.operation ?? "none");
-    else if (!isSafe || !this.isHit(request, response, admission)) this.read(received, admission);
+  private read({ request, response, route }: Received, admission?: Admission): void {
+    if (admission?.refusal === undefined && this.isHit(request, response, admission)) return;
+    this.enter(this.begin(request, response, admission), route, admission?.refusal);
   }
 
   /** Answers where it is a fresh hit: see {@link AnswerHit}. */
   private isHit(request: IncomingMessage, response: ServerResponse, admission?: Admission): boolean {
     const isRead = request.method === "GET" || request.method === "HEAD";
-    return isRead && this.answerHit(request, response, admission);
-  }
-
-  private read({ request, response, route }: Received, admission?: Admission): void {
-    const context = this.begin(request, response, admission);
-    const problem = framingProblem(request);
-    if (problem !== undefined) refuseAndClose(context, problem);
-    else this.enter(context, route);
+    return isRead && !hasBody(request) && this.answerHit(request, response, admission);
   }
 
   /** {@link read} for a client that is not known at once. */
@@ -108,13 +97,16 @@ export class Pipeline {
     this.waitAtGate(context, pending, ({ client, limitState, refusal }) => {
       context.client = client;
       context.limitState = limitState;
-      if (refusal !== undefined) refuse(context, refusal);
-      else this.enter(context, route);
+      this.enter(context, route, refusal);
     });
   }
 
-  /** Lets a request go on to its route, in a place among those of its client that run at once. */
-  private enter(context: RequestContext, route: RequestListener): void {
+  /** Lets a request that is not refused go on to its route, in a place among those of its client that run at once. */
+  private enter(context: RequestContext, route: RequestListener, refusal: GatewayError | undefined): void {
+    if (refusal !== undefined) {
+      refuse(context, refusal);
+      return;
+    }
     const { request, response, snapshot, client } = context;
     // A reload may have come since the client was let in.
     const limits = snapshot.clients?.limits;
@@ -138,26 +130,6 @@ export class Pipeline {
     waitAtGate(context, pending)
       .then(next)
       .catch((error: unknown) => refuse(context, toGatewayError(error)));
-  }
-
-  /** Answers at once: a client that is over its limit costs about what hits cost. */
-  private refuseAtGate(
-    { request, response }: Received,
-    { client, limitState, refusal }: Admission,
-    operation: RequestContext["operation"],
-  ): void {
-    const error = refusal!;
-    const { clock, inFlight, observers } = this.services;
-    const startedAt = clock.now();
-    const id = requestIdOf(request.headers["x-request-id"]);
-    const answer = errorAnswer(error, id);
-    const common = commonFieldsOf(
-      { id, snapshot: this.services.snapshots.latest, request, limitState },
-      inFlight.isDraining,
-    );
-    if (hasUnreadBody(request)) common.push("connection", "close");
-    sendAnswer(request, response, answer, common);
-    observers.recordRefused({ id, request, client, operation, error, startedAt, bytes: answer.body!.length });
   }
 
   /** Makes the context of a request, and sees to it that its end is counted and logged. */

@@ -49,7 +49,9 @@ test("a replica says how many requests a second it answered in the last seconds,
   const perSecond = () => source.read().load.requestsPerSecond;
   const recordHit = traffic.recorder({ operation: "info", upstream: "amulet", outcome: "hit" });
   for (let i = 0; i < 48; i += 1) recordHit({ status: 200, age: 1, seconds: 0.0001 });
-  traffic.refused("no_such_path", "none", { status: 404, age: undefined, seconds: 0 });
+  const refused = { operation: "none", upstream: "none", outcome: "refused" } as const;
+  traffic.begin();
+  traffic.finish(refused, { status: 404, age: undefined, seconds: 0 });
   traffic.refusedUnparsed(new GatewayError("malformed_request", "no HTTP"));
   expect(perSecond()).toBe(0);
   clock.advance(5_000);

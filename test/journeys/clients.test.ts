@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createKey } from "../../src/clients/api-key.ts";
+import { hashId } from "../../src/observe/redaction.ts";
 import { contractId } from "../../src/sandbox/contracts.ts";
 import { useAggregates } from "../support/aggregate-registries.ts";
 import { UPSTREAMS, type UpstreamName, useFiveRegistries, VIEWS } from "../support/five-registries.ts";
@@ -404,6 +405,7 @@ describe("what names a client", () => {
           await send(url, { ...FORMS["alias"]!("amulet", route("amulet")), headers });
         }
         await send(url, { path: `/registry/metadata/v1/info?api_key=${key}`, headers });
+        await send(url, { path: `${LISTING}/${key}`, headers });
         await send(url, { path: LISTING, headers });
       }
     }
@@ -418,8 +420,28 @@ describe("what names a client", () => {
     const everything = JSON.stringify([received, lines, told]);
     expect(everything).not.toContain("rgk_");
     expect(everything).not.toContain("sha256:");
+    for (const key of Object.values(keys)) expect(everything).not.toContain(hashId(key));
     expect(everything).not.toMatch(/x-api-key/i);
     for (const name of ["wallet-a", "exchange-a"]) expect(JSON.stringify(lines)).toContain(name);
+  });
+
+  // It was said to be about no endpoint, unless its URL was answered before.
+  test("that is not known leaves its request counted and logged by what it asks for", async () => {
+    const { url, operations, lines } = running();
+    const id = "request-of-nobody";
+    const path = `${PREFIX}/gold${LISTING}/never-asked-for`;
+    const { status } = await send(url, { path, headers: { "x-api-key": "rgk_mistyped", "x-request-id": id } });
+    expect(status).toBe(401);
+    await expect
+      .poll(() => lines.find(({ requestId }) => requestId === id))
+      .toMatchObject({ operation: "instrument", upstream: "none", client: "none", outcome: "refused" });
+    const { text } = await send(operations, { path: "/metrics" });
+    expect(text).toMatch(
+      /registry_gateway_requests_total\{operation="instrument",upstream="none",status="4xx"\} [1-9]/,
+    );
+    expect(text).toMatch(
+      /registry_gateway_client_requests_total\{client="none",operation="instrument",outcome="refused"\} [1-9]/,
+    );
   });
 
   test("is in the log line, in the metrics and at /clients by its name", async () => {
