@@ -6,8 +6,7 @@ import type { CachedEntry } from "./cached-entry.ts";
 import { CODINGS } from "./compression.ts";
 import type { CollapsedForwarding } from "./collapsed-forwarding.ts";
 import type { HitForMiss } from "./hit-for-miss.ts";
-import type { SkipReason } from "./observer.ts";
-import type { CachePolicy, CacheTier, Resource } from "./resource.ts";
+import type { CachePolicy, CacheTier, Resource, SkipReason } from "./resource.ts";
 import type { Tiers } from "./stores/tiers.ts";
 
 /** Why a resource is answered as it is; for people. Durations in milliseconds, negative when over. */

@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
 import type { Duration, Instant } from "../clock.ts";
-import type { SkipReason } from "./observer.ts";
-import type { Resource } from "./resource.ts";
+import type { Resource, SkipReason } from "./resource.ts";
 import { isAuthorized } from "./rfc/request-fields.ts";
 
 /** How an answer ended. */

@@ -8,8 +8,7 @@ import type { CachedEntry } from "./cached-entry.ts";
 import { CollapsedForwarding, WORTH_WAITING } from "./collapsed-forwarding.ts";
 import { explain, type Explanation } from "./explanation.ts";
 import { Fetcher, type FetchResult, isFor, isGone } from "./fetch.ts";
-import type { CacheObserver } from "./observer.ts";
-import type { CacheAnswer, CacheRequest, FetchRequest, FillSource, Resource } from "./resource.ts";
+import type { CacheAnswer, CacheObserver, CacheRequest, FetchRequest, FillSource, Resource } from "./resource.ts";
 import {
   type ForwardReason,
   isFailure,

@@ -4,8 +4,7 @@ import { type Handling, NOT_MODIFIED } from "./answer-forms.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import { ttlOf } from "./entry.ts";
 import type { FetchResult } from "./fetch.ts";
-import type { CacheObserver, StaleReason } from "./observer.ts";
-import type { CacheAnswer, CacheOutcome, CacheTier, Resource } from "./resource.ts";
+import type { CacheAnswer, CacheObserver, CacheOutcome, CacheTier, Resource, StaleReason } from "./resource.ts";
 import type { CacheStatus, ForwardReason } from "./rfc/reuse.ts";
 
 /** How a request went upstream. */

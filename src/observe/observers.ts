@@ -1,4 +1,4 @@
-import type { CacheObserver } from "../cache/observer.ts";
+import type { CacheObserver } from "../cache/resource.ts";
 import type { TieredLimitsOptions } from "../clients/client-limits.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { CertificateStatus } from "../config/certificates.ts";

@@ -1,7 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { HttpCache } from "../../src/cache/http-cache.ts";
-import type { CacheObserver } from "../../src/cache/observer.ts";
-import type { CacheAnswer, CachePolicy, Fetched, FetchRequest, Resource } from "../../src/cache/resource.ts";
+import type {
+  CacheAnswer,
+  CacheObserver,
+  CachePolicy,
+  FetchRequest,
+  Fetched,
+  Resource,
+} from "../../src/cache/resource.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import type { Duration } from "../../src/clock.ts";
 import { cacheKey, type Entry, type Store } from "../../src/sharing/entries.ts";

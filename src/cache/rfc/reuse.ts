@@ -4,8 +4,7 @@ import { LRUCache } from "lru-cache";
 import { parseList, serializeItem, serializeList, Token, type BareItem } from "structured-headers";
 import type { Duration, Instant } from "../../clock.ts";
 import { fieldValue, type Fields, OWN_NAME } from "../../fields.ts";
-import type { SkipReason } from "../observer.ts";
-import type { CachePolicy } from "../resource.ts";
+import type { CachePolicy, SkipReason } from "../resource.ts";
 import { type DirectiveMap, parseDeltaSeconds, parseDirectives, type ResponseDirectives } from "./cache-control.ts";
 
 /** Statuses whose meaning for a cache is implemented here, for `must-understand` (RFC 9111 §5.2.2.3). */

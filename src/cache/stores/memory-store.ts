@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { type CacheKey, type Entry, MAX_VARIANTS, type Store } from "../../sharing/entries.ts";
 import { CachedEntry } from "../cached-entry.ts";
 import type { Coding } from "../compression.ts";
-import type { CacheObserver } from "../observer.ts";
+import type { CacheObserver } from "../resource.ts";
 
 export interface MemoryStoreOptions {
   /** Bound of everything stored, in bytes. */

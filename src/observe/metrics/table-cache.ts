@@ -1,5 +1,4 @@
-import { CACHE_OUTCOMES } from "../../cache/resource.ts";
-import { SKIP_REASONS, STALE_REASONS, REFRESH_OUTCOMES } from "../../cache/observer.ts";
+import { CACHE_OUTCOMES, REFRESH_OUTCOMES, SKIP_REASONS, STALE_REASONS } from "../../cache/resource.ts";
 import { PURGE_REACHES } from "../../sharing/ports.ts";
 import { CACHED_OPERATIONS } from "../../spec/operations.ts";
 import { CHANGE_TYPES } from "../../spec/schemas.ts";

@@ -1,4 +1,4 @@
-import type { CacheObserver } from "../../cache/observer.ts";
+import type { CacheObserver } from "../../cache/resource.ts";
 import type { RedisObserver } from "../../sharing/redis/observer.ts";
 import type { Tracing } from "./tracing.ts";
 
