@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { CacheKey } from "../sharing/entries.ts";
 import type { EpochsPort } from "../sharing/ports.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import type { Fetcher, FetchLimits, FetchResult, Miss } from "./fetch.ts";
-import type { HitForMiss } from "./hit-for-miss.ts";
-import type { CacheObserver, Resource } from "./resource.ts";
+import type { CacheObserver, Resource, SkipReason } from "./resource.ts";
 import { isAuthorized, selectingNames, variantOf } from "./rfc/request-fields.ts";
 import { isFailure, isUsableOnError, NOTHING_ASKED } from "./rfc/reuse.ts";
 import { SharedFetch } from "./shared-fetch.ts";
@@ -166,4 +166,50 @@ function refreshOutcome({ cached, upstreamStatus, stored }: FetchResult): Parame
 
 function prefixOf({ name }: CacheKey): string {
   return `${name}\n`;
+}
+
+/** How an answer ended. */
+interface Ending {
+  readonly status: number;
+  /** Why it was not stored. */
+  readonly skipped: SkipReason | undefined;
+  /** Only the client that asked may get it. */
+  readonly exclusive: boolean;
+  readonly at: Instant;
+}
+
+const MAX_REMEMBERED = 2_000;
+
+/** How long requests for a key go their own ways after an answer that was for one client only. */
+const EXCLUSIVE_FOR: Duration = 10_000;
+
+/**
+ * Remembers, bounded, why answers were not stored, and which keys it is useless to wait together for; of requests with
+ * credentials apart from those without, as they get different answers.
+ */
+export class HitForMiss {
+  private readonly endings = new LRUCache<string, Ending>({ max: MAX_REMEMBERED });
+
+  /** An answer that was stored for all makes what came before irrelevant. */
+  note(resource: Resource, headers: IncomingHttpHeaders, { status, skipped, exclusive, at }: Ending): void {
+    const name = nameOf(resource, isAuthorized(resource.policy, headers));
+    if (skipped === undefined && !exclusive) this.endings.delete(name);
+    else this.endings.set(name, { status, skipped, exclusive, at });
+  }
+
+  /** The last one, of either kind of request. */
+  last(resource: Resource): Ending | undefined {
+    const endings = [false, true].flatMap((authorized) => this.endings.get(nameOf(resource, authorized)) ?? []);
+    return endings.sort((a, b) => b.at - a.at)[0];
+  }
+
+  /** Whether the last answer, a moment ago, was for one client only: waiting for the next one would only cost time. */
+  isExclusive(resource: Resource, headers: IncomingHttpHeaders, now: Instant): boolean {
+    const last = this.endings.get(nameOf(resource, isAuthorized(resource.policy, headers)));
+    return last !== undefined && last.exclusive && now < last.at + EXCLUSIVE_FOR;
+  }
+}
+
+function nameOf({ key }: Resource, authorized: boolean): string {
+  return authorized ? `${key.name}\nauthorized` : key.name;
 }

@@ -4,8 +4,7 @@ import type { EpochsPort } from "../sharing/ports.ts";
 import { fieldValue } from "../fields.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import { CODINGS } from "./compression.ts";
-import type { CollapsedForwarding } from "./collapsed-forwarding.ts";
-import type { HitForMiss } from "./hit-for-miss.ts";
+import type { CollapsedForwarding, HitForMiss } from "./collapsed-forwarding.ts";
 import type { CachePolicy, CacheTier, Resource, SkipReason } from "./resource.ts";
 import type { Tiers } from "./stores/tiers.ts";
 

@@ -5,7 +5,7 @@ import type { Entry, Store } from "../sharing/entries.ts";
 import type { Coordinator, EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
-import { CollapsedForwarding, WORTH_WAITING } from "./collapsed-forwarding.ts";
+import { CollapsedForwarding, HitForMiss, WORTH_WAITING } from "./collapsed-forwarding.ts";
 import { explain, type Explanation } from "./explanation.ts";
 import { Fetcher, type FetchResult, isFor, isGone } from "./fetch.ts";
 import type { CacheAnswer, CacheObserver, CacheRequest, FetchRequest, FillSource, Resource } from "./resource.ts";
@@ -19,7 +19,6 @@ import {
   type RequestDirectives,
   withoutInsistence,
 } from "./rfc/reuse.ts";
-import { HitForMiss } from "./hit-for-miss.ts";
 import { waitFor } from "./shared-fetch.ts";
 import { type Forwarding, Responder } from "./responder.ts";
 import type { MemoryStore } from "./stores/memory-store.ts";
