@@ -1,9 +1,10 @@
 import type { CacheRequest } from "../cache/resource.ts";
 import type { Instant } from "../clock.ts";
-import { cachedRecord, type CachedOperation } from "../spec/operations.ts";
+import { type CachedOperation, cachedRecord } from "../spec/operations.ts";
 import { answerAggregate } from "./aggregate.ts";
 import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext } from "./context.ts";
 import type { HitTarget } from "./hit.ts";
+import { fieldsOfForeignType, passThroughUpstream } from "./pass-through.ts";
 import {
   adminHeaderOf,
   checkMayUse,
@@ -14,7 +15,7 @@ import {
   routeTo,
 } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
-import { parsePageQuery, type RegistryTarget } from "./target.ts";
+import { parsePageQuery, type PassThroughTarget, type RegistryTarget } from "./target.ts";
 
 /**
  * Endpoints 1–3 of one registry, through its cache: the way of every metadata request that was no fresh memory hit.
@@ -39,7 +40,7 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
 }
 
 /** A client's request as the cache sees it. */
-export function cacheRequestOf(context: RequestContext, deadline: Instant): CacheRequest {
+function cacheRequestOf(context: RequestContext, deadline: Instant): CacheRequest {
   const { method, headers } = context.request;
   return {
     method: method as "GET" | "HEAD",
@@ -74,4 +75,20 @@ async function findTarget(
   const resource = snapshot.registries.get(upstream)!.resource(admin, { operation, id: target.id, ...page });
   const recordHit = services.observers.traffic.recorder({ operation, upstream: upstream.name, outcome: "hit" });
   return { target, operation, upstream, admin, resource, recordHit };
+}
+
+/** A GET of one of `extraPaths` without a query, through the cache of its registry. */
+export async function answerExtraPath(context: RequestContext): Promise<Answer> {
+  const { services, snapshot, request } = context;
+  const { extraPath } = context.target as PassThroughTarget;
+  const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
+  const deadlineOf = deadlineFromNow(request.headers, services.clock);
+  const upstream = await passThroughUpstream(context, { header }, { deadlineOf, bodyMayName: false });
+  const registry = snapshot.registries.get(upstream)!;
+  const cacheRequest = cacheRequestOf(context, deadlineOf(upstream));
+  const resource = registry.extraPath(await registry.admin(cacheRequest), extraPath!);
+  const answer = await services.cache.respond(resource, cacheRequest);
+  context.outcome = answer.outcome;
+  context.age = answer.age;
+  return { ...answer, fields: fieldsOfForeignType(answer.fields) };
 }
