@@ -8,7 +8,7 @@ import { Places } from "../limits/concurrency-limit.ts";
 import type { WaitTerms } from "../limits/wait-queue.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { type Catalogue, isWhole, type RegistryInstruments } from "./catalogue.ts";
-import { shortDigest } from "./cursor.ts";
+import { shortDigest } from "./position.ts";
 import { withMembers } from "./instrument-text.ts";
 import { RANKS, type Rank, readQuery, symbolText } from "./search-index.ts";
 

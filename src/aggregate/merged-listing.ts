@@ -2,8 +2,7 @@ import { GatewayError } from "../errors.ts";
 import { Listing } from "../registry/listing.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import type { Part } from "./composed-answer.ts";
-import { type Cursor, decodeCursor, encodeCursor, shortDigest } from "./cursor.ts";
-import type { Position } from "./position.ts";
+import { type Cursor, decodeCursor, encodeCursor, type Position, shortDigest } from "./position.ts";
 import { type ClientRequest, identityOf, isRegistryFailure, requestTo } from "./registries.ts";
 import { type Collected, isFull, MAX_COST, RegistryPagination } from "./registry-pagination.ts";
 
