@@ -7,8 +7,7 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 import type { RegistryInstruments } from "./catalogue.ts";
 import type { Batch, Change, Position } from "./change.ts";
 import { ChangeLog } from "./change-log.ts";
-import { FollowedRegistries } from "./followed-registries.ts";
-import { type FollowedRegistry, NOT_FOLLOWED, rowOf } from "./followed-registry.ts";
+import { FollowedRegistries, type FollowedRegistry, NOT_FOLLOWED, rowOf } from "./followed-registries.ts";
 import { InstrumentMemory } from "./instrument-memory.ts";
 import { changesBetween, type KnownInstruments } from "./known-instruments.ts";
 
