@@ -7,7 +7,7 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Part } from "./composed-answer.ts";
 import { readSupportedApis } from "./merged-info.ts";
 import { SearchIndex } from "./search-index.ts";
-import type { KnownInstruments } from "./single-instrument.ts";
+import type { KnownListings } from "./single-instrument.ts";
 
 /** What the instruments may cost that are kept in all, see {@link RegistryInstruments.size}. */
 const MAX_SIZE = 128 * 1024 * 1024;
@@ -94,7 +94,7 @@ export class Catalogue {
   }
 
   /** What can be said about one id without asking any registry. */
-  known(registries: readonly RegistryMetadata[], id: string): KnownInstruments {
+  known(registries: readonly RegistryMetadata[], id: string): KnownListings {
     const now = this.clock.now();
     const absent = new Map<RegistryMetadata, number>();
     const seen = new Set<RegistryMetadata>();

@@ -8,8 +8,7 @@ import type { RegistryInstruments } from "./catalogue.ts";
 import type { Batch, Change, Position } from "./change.ts";
 import { ChangeLog } from "./change-log.ts";
 import { FollowedRegistries, type FollowedRegistry, NOT_FOLLOWED, rowOf } from "./followed-registries.ts";
-import { InstrumentMemory } from "./instrument-memory.ts";
-import { changesBetween, type KnownInstruments } from "./known-instruments.ts";
+import { changesBetween, InstrumentMemory, type KnownInstruments } from "./known-instruments.ts";
 
 export interface ChangesOptions {
   readonly clock: Clock;

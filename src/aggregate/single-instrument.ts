@@ -10,7 +10,7 @@ import { type ClientRequest, isRegistryFailure, requestTo } from "./registries.t
 const MAX_NAMED = 20;
 
 /** What a catalogue knows about one id. */
-export interface KnownInstruments {
+export interface KnownListings {
   /**
    * Registries whose listing is known, whole, still fresh, and without the id, by its age in seconds: they need not be asked.
    * One that lists it is: how long an instrument is kept is its own affair, and its pages have filled the cache with it.
@@ -62,7 +62,7 @@ export async function findInstrument(
     baseUrlOf,
     isSearching,
   }: {
-    readonly known: KnownInstruments;
+    readonly known: KnownListings;
     readonly request: ClientRequest;
     readonly baseUrlOf: (registry: RegistryMetadata) => string;
     readonly isSearching: boolean;
@@ -98,7 +98,7 @@ export async function findInstrument(
 async function lookUp(
   registry: RegistryMetadata,
   id: string,
-  { known, request }: { readonly known: KnownInstruments; readonly request: ClientRequest },
+  { known, request }: { readonly known: KnownListings; readonly request: ClientRequest },
 ): Promise<Finding> {
   const { name } = registry.upstream;
   try {
