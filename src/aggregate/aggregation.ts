@@ -1,7 +1,7 @@
 import { Catalogue, type CatalogueOptions } from "./catalogue.ts";
 import { CatalogueSearch } from "./catalogue-search.ts";
 import { Changes, type ChangesOptions } from "./changes.ts";
-import { ContractAdmins } from "./contract-admins.ts";
+import { ContractAdmins } from "./contracts.ts";
 import type { FactsPort } from "../sharing/ports.ts";
 
 /** What the aggregate keeps while the process lives, over reloads. */

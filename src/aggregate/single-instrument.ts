@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import { failedListing, unreadableAnswer } from "../registry/listing.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { notAllFound } from "./contract-probe.ts";
+import { notAllFound } from "./contracts.ts";
 import type { Part } from "./composed-answer.ts";
 import { isObjectText, withMembers } from "./instrument-text.ts";
 import { type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";

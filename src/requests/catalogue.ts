@@ -1,5 +1,5 @@
 import { isWhole, partOf } from "../aggregate/catalogue.ts";
-import { notAllFound } from "../aggregate/contract-probe.ts";
+import { notAllFound } from "../aggregate/contracts.ts";
 import {
   combineFreshness,
   composeAnswer,

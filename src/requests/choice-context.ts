@@ -1,6 +1,5 @@
 import type { MaybePromise } from "../clock.ts";
-import type { ContractAdmins } from "../aggregate/contract-admins.ts";
-import { probeContract } from "../aggregate/contract-probe.ts";
+import { type ContractAdmins, probeContract } from "../aggregate/contracts.ts";
 import { checkAnswer } from "../bodies/answer.ts";
 import type { RequestContent } from "../bodies/request.ts";
 import { formatCacheStatus } from "../cache/rfc/reuse.ts";

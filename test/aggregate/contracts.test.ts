@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { ContractAdmins } from "../../src/aggregate/contract-admins.ts";
+import { ContractAdmins } from "../../src/aggregate/contracts.ts";
 import { closeAll, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
 import { until } from "../support/until.ts";
 
