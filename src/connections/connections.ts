@@ -5,7 +5,7 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import { clientResponses, QueuedRequests, type ReceivedRequest, type RequestQueue, UnreadAnswers } from "./backlog.ts";
 import { hasBody, MOST_FIELDS } from "./framing.ts";
 import { RefusedConnections } from "./refused-connections.ts";
-import { createTlsServer, type TlsServerOptions } from "./tls-server.ts";
+import { createTlsServer, type TlsServerOptions } from "./tls.ts";
 
 /**
  * Why the gateway closed a connection of a client: too much was sent ahead on it, nothing was read on it, too much waited

@@ -10,7 +10,7 @@ import { Clients } from "../clients/clients.ts";
 import { certificatesOf, type CertificateStatus, readTls, type TlsFiles } from "../config/certificates.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import { ClientConnections } from "../connections/connections.ts";
-import { ListenerCertificate } from "../connections/listener-certificate.ts";
+import { ListenerCertificate } from "../connections/tls.ts";
 import { type HistorySample, sampleOf } from "../observe/history-sample.ts";
 import { type ServerObserverOptions, ServerObservers } from "../observe/observers.ts";
 import { BackgroundReader } from "../registry/background-reader.ts";

@@ -5,7 +5,7 @@ import type { CertificateStatus } from "../config/certificates.ts";
 import { nodeAddressOf } from "../config/urls.ts";
 import { CHANGE_TYPES, type ChangeType } from "../spec/schemas.ts";
 import type { Coordination } from "../sharing/coordination.ts";
-import type { ListenerCertificateOptions } from "../connections/listener-certificate.ts";
+import type { ListenerCertificateOptions } from "../connections/tls.ts";
 import type { ContextsObserver } from "../registry/contexts.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";

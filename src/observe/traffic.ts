@@ -1,6 +1,6 @@
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { ClosingReason } from "../connections/connections.ts";
-import type { HandshakeFailure } from "../connections/tls-server.ts";
+import type { HandshakeFailure } from "../connections/tls.ts";
 import { isCached } from "../spec/operations.ts";
 import type { Metrics } from "./metrics.ts";
 import type { CounterChild, HistogramChild } from "./metrics/batches.ts";

@@ -1,5 +1,5 @@
 import type { ClosingReason } from "../../connections/connections.ts";
-import type { HandshakeFailure } from "../../connections/tls-server.ts";
+import type { HandshakeFailure } from "../../connections/tls.ts";
 import { CACHE_OUTCOMES, type CacheOutcome } from "../../cache/resource.ts";
 import { type ErrorCode, ERRORS } from "../../errors.ts";
 import { OPERATIONS, type Operation } from "../../spec/operations.ts";

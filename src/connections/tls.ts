@@ -1,6 +1,8 @@
 import { constants } from "node:crypto";
-import type { Server } from "node:https";
+import type { RequestListener, Server, ServerOptions } from "node:http";
+import { createServer, type Server as TlsServer } from "node:https";
 import type { SecureContextOptions } from "node:tls";
+import type { Duration } from "../clock.ts";
 import {
   certificatesOf,
   type CertificateStatus,
@@ -12,6 +14,50 @@ import {
 import type { Config } from "../config/schema.ts";
 import { FileFault } from "../config/text-file.ts";
 import { type FileWatcher, WatchedFiles } from "../config/watched-files.ts";
+
+/** From the first byte of a connection to the end of its handshake. */
+const HANDSHAKE_TIMEOUT: Duration = 10_000;
+
+/** Why no connection came out of a TLS handshake: `http`, the client does not know that it is to speak TLS. */
+export type HandshakeFailure = "certificate" | "http" | "timeout" | "other";
+
+export interface TlsServerOptions {
+  readonly certificate: ListenerCertificate;
+  readonly onHandshakeFailed: (reason: HandshakeFailure) => void;
+}
+
+/**
+ * An HTTPS server. Its connections are counted from their first byte, as those of any server. Node refuses clients that
+ * offer other protocols than HTTP/1.1 alone (ALPN).
+ */
+export function createTlsServer(
+  http: ServerOptions,
+  answer: RequestListener,
+  { certificate, onHandshakeFailed }: TlsServerOptions,
+): Server {
+  const server = createServer(
+    {
+      ...http,
+      ...certificate.context(),
+      requestCert: certificate.clientAuth !== "none",
+      rejectUnauthorized: certificate.clientAuth === "require",
+      ALPNProtocols: ["http/1.1"],
+      handshakeTimeout: HANDSHAKE_TIMEOUT,
+    },
+    answer,
+  );
+  // Node gives the same to `clientError`, where the connection is closed.
+  server.on("tlsClientError", (error: NodeJS.ErrnoException) => onHandshakeFailed(failureOf(error)));
+  certificate.follow(server);
+  return server;
+}
+
+function failureOf({ code = "" }: NodeJS.ErrnoException): HandshakeFailure {
+  if (code === "ERR_SSL_HTTP_REQUEST") return "http";
+  if (code === "ERR_TLS_HANDSHAKE_TIMEOUT") return "timeout";
+  // Node closes connections whose client showed a bad certificate as if the client had gone.
+  return code === "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE" ? "certificate" : "other";
+}
 
 export type ListenTls = NonNullable<Config["listen"]["tls"]>;
 
@@ -35,7 +81,7 @@ export class ListenerCertificate {
   readonly clientAuth: ListenTls["clientAuth"];
   private readonly options: ListenerCertificateOptions;
   private readonly files: WatchedFiles<TlsMaterial>;
-  private readonly servers: Pick<Server, "setSecureContext">[] = [];
+  private readonly servers: Pick<TlsServer, "setSecureContext">[] = [];
   private inUse: TlsMaterial | undefined;
 
   /** @throws Error when the files hold nothing good */
@@ -73,7 +119,7 @@ export class ListenerCertificate {
   }
 
   /** Gives a server what takes the place of what it has. */
-  follow(server: Pick<Server, "setSecureContext">): void {
+  follow(server: Pick<TlsServer, "setSecureContext">): void {
     this.servers.push(server);
   }
 

@@ -8,7 +8,7 @@ import type { TLSSocket } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 import { FileWatcher } from "../../src/config/watched-files.ts";
 import { ClientConnections } from "../../src/connections/connections.ts";
-import { ListenerCertificate } from "../../src/connections/listener-certificate.ts";
+import { ListenerCertificate } from "../../src/connections/tls.ts";
 import { passWithLooks } from "../support/looks.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { pem, pemFile } from "../support/sample.ts";
