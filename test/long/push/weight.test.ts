@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { weightOf } from "../../../src/bodies/weight.ts";
+import { weightOf } from "../../../src/bodies/thread.ts";
 
 const SIZE = 2 ** 20;
 
