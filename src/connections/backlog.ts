@@ -14,6 +14,9 @@ const CROWDED = 4 * 1024;
 const MOST_IN_ALL = 16 * 1024;
 
 const HEAD_OF_ONE = 2 * 1024;
+/** Bytes of its body that are here before anybody reads it: then Node pauses the connection. */
+export const MOST_OF_A_BODY = 8 * 1024;
+
 /** Bytes of a name or a value besides its characters. */
 const BYTES_OF_A_STRING = 32;
 
@@ -72,8 +75,8 @@ export class QueuedRequests {
   }
 }
 
-function weightOf({ url, rawHeaders }: IncomingMessage): number {
-  let bytes = url!.length;
+function weightOf({ url, rawHeaders, headers }: IncomingMessage): number {
+  let bytes = url!.length + Math.min(Number(headers["content-length"] ?? 0), MOST_OF_A_BODY);
   for (const text of rawHeaders) bytes += text.length + BYTES_OF_A_STRING;
   return 1 + Math.floor(bytes / HEAD_OF_ONE);
 }

@@ -1,10 +1,17 @@
-import { createServer, type RequestListener, type Server, type ServerOptions, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { clientResponses, QueuedRequests, type ReceivedRequest, type RequestQueue, UnreadAnswers } from "./backlog.ts";
-import { hasBody, MOST_FIELDS } from "./framing.ts";
-import { RefusedConnections } from "./refused-connections.ts";
+import { hasBody, isChunked, MOST_FIELDS } from "./framing.ts";
+import { dropBody, RefusedConnections } from "./refused-connections.ts";
 import { createTlsServer, type TlsServerOptions } from "./tls.ts";
 
 /**
@@ -112,6 +119,7 @@ export class ClientConnections {
       }
       const received = { request, response, answer };
       if (!isBusy(connection)) this.serve(connection, received);
+      else if (isChunked(request)) this.endBefore(connection, request);
       else if (!this.queued.add(connection.queue, received)) this.reset(connection.socket, "pipelined");
     };
   }
@@ -169,6 +177,24 @@ export class ClientConnections {
     this.refused.endAfterBody(response);
   }
 
+  /**
+   * Ends a connection when the answers to what came before this request are out: its body cannot wait. Its client sends it
+   * again over another one (RFC 9112 §9.3.2).
+   */
+  private endBefore(connection: Connection, request: IncomingMessage): void {
+    const { socket } = connection;
+    connection.isEnding = true;
+    connection.afterAnswers = () => {
+      socket.end();
+      this.refused.add(socket);
+    };
+    this.drop(request);
+  }
+
+  private drop(request: IncomingMessage): void {
+    dropBody(request, () => this.reset(request.socket, "pipelined"));
+  }
+
   /** Closes every connection at once. */
   closeAll(): void {
     for (const { socket } of this.open) socket.destroy();
@@ -223,6 +249,8 @@ export class ClientConnections {
     const { request, response, answer } = received;
     connection.current = received;
     response.on("close", () => this.answered(connection));
+    // Nothing reads a body of these.
+    if (hasBody(request) && (request.method === "GET" || request.method === "HEAD")) this.drop(request);
     if (!hasBody(request)) answer(request, response);
     // Until then all that came in one packet with its head is read: what turns out to be no HTTP goes nowhere.
     else

@@ -52,6 +52,11 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
 }
 
+/** Whether a body comes in chunks, of which each takes some hundred bytes in memory until somebody reads it. */
+export function isChunked({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined;
+}
+
 /** A registered name, which an IPv4 address is too; a comma would make it a list to parsers of fields. */
 const NAME_AND_PORT = /^(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+(?::[0-9]*)?$/;
 const IPV6_AND_PORT = /^\[([0-9A-Fa-f:.]+)\](?::[0-9]*)?$/;

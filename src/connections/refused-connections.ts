@@ -20,6 +20,23 @@ export function readNoMore(request: IncomingMessage): void {
   request.socket.pause();
 }
 
+/**
+ * Reads a body that nobody wants, and drops it: each chunk that is kept takes some hundred bytes. `onTooDear` is called when it
+ * comes in too many chunks; of what is too large the rest waits.
+ */
+export function dropBody(request: IncomingMessage, onTooDear: () => void): void {
+  let bytes = 0;
+  let chunks = 0;
+  request.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    chunks += 1;
+    if (chunks > FREE_CHUNKS + bytes / BYTES_OF_A_CHUNK) onTooDear();
+    else if (bytes > MOST_DROPPED) request.pause();
+  });
+  // Nobody may have listened to it before.
+  request.resume();
+}
+
 /** Whether more of a body may be taken. The socket cannot be asked: Node pauses it, too, while nobody reads a body. */
 export function mayBeRead(request: IncomingMessage): boolean {
   return !unread.has(request);
@@ -56,22 +73,13 @@ export class RefusedConnections {
    */
   endAfterBody(response: ServerResponse): void {
     const { req: request } = response;
-    let bytes = 0;
-    let chunks = 0;
     const end = (): void => {
       if (!response.writableEnded) response.end(() => request.socket.destroySoon());
     };
     const cancel = this.clock.after(REFUSED_GRACE, end);
     response.once("close", cancel);
     request.once("end", end);
-    request.on("data", (chunk: Buffer) => {
-      bytes += chunk.length;
-      chunks += 1;
-      if (chunks > FREE_CHUNKS + bytes / BYTES_OF_A_CHUNK) end();
-      else if (bytes > MOST_DROPPED) request.pause();
-    });
-    // Nobody may have listened to it before.
-    request.resume();
+    dropBody(request, end);
   }
 
   /** Closes the one that waits longest, and returns it; undefined when none waits. */

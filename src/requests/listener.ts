@@ -2,6 +2,7 @@ import type { IncomingMessage, Server } from "node:http";
 import { Readable } from "node:stream";
 import { fastify, type FastifyInstance, LogController } from "fastify";
 import type { Config } from "../config/schema.ts";
+import { MOST_OF_A_BODY } from "../connections/backlog.ts";
 import type { ClientConnections } from "../connections/connections.ts";
 import type { ListenerCertificate, TlsServerOptions } from "../connections/tls.ts";
 import { NO_SCHEMAS } from "../connections/listening.ts";
@@ -238,7 +239,7 @@ function serverOptions({ limits, listen }: Pick<Config, "listen" | "limits">) {
     // A missing Host is refused by framingProblem, in our form.
     requireHostHeader: false,
     // Of a body that nobody reads yet. Node keeps chunks as they came, at some hundred bytes for each.
-    highWaterMark: 8 * 1024,
+    highWaterMark: MOST_OF_A_BODY,
     noDelay: true,
     // Requests without a body, hits above all, are spared a stream that only ends.
     optimizeEmptyRequests: true,

@@ -201,6 +201,28 @@ describe("requests that are sent ahead", () => {
     await expect.poll(() => answersIn(next)).toBe(2);
   });
 
+  // Each chunk of a byte takes some hundred bytes for as long as nobody reads it: one connection held 600 MB.
+  test("end the connection after the answers before them where a body in chunks would have to wait", async () => {
+    const begun: ServerResponse[] = [];
+    answer = (_request, response) => begun.push(response);
+    const chunks = "1\r\nx\r\n".repeat(1_000);
+    const post = `POST / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`;
+    const client = await openAndSend(GET + post + GET);
+    client.socket.resume();
+    await expect.poll(() => begun.length).toBe(1);
+    await settle();
+    begun[0]!.end("hello");
+    await expect.poll(() => client.isClosed).toBe(true);
+    expect([begun.length, answersIn(client)]).toEqual([1, 1]);
+  });
+
+  test("count for more with a body that is here, too", async () => {
+    answer = () => undefined;
+    const post = `POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 6000\r\n\r\n${"x".repeat(6_000)}`;
+    await openAndSend(GET + post.repeat(100));
+    await expect.poll(() => closed).toEqual(["pipelined"]);
+  });
+
   test("do not hide that the client is gone", async () => {
     const gone: boolean[] = [];
     answer = (_request, response) => response.once("close", () => gone.push(response.writableFinished));
@@ -507,6 +529,31 @@ describe("when there is no place left", () => {
     await expect.poll(() => begun.length).toBe(3);
     for (const response of begun) response.end();
     for (const client of busy) expect(await isServed(client)).toBe(true);
+  });
+});
+
+describe("the body of a GET", () => {
+  const get = (body: string) => `GET / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\n\r\n`;
+
+  // 200 event streams with such a body held 800 MB for as long as they were open.
+  test("is dropped while the answer is to come, and the connection serves the next request", async () => {
+    const begun: { request: IncomingMessage; response: ServerResponse }[] = [];
+    answer = (request, response) => begun.push({ request, response });
+    const client = await openAndSend(get("1\r\nx\r\n".repeat(1_000)));
+    client.socket.resume();
+    await expect.poll(() => begun.length).toBe(1);
+    await settle();
+    expect(begun[0]!.request).toMatchObject({ complete: true, readableLength: 0 });
+    begun[0]!.response.end("hello");
+    await expect.poll(() => answersIn(client)).toBe(1);
+    client.socket.write(GET);
+    await expect.poll(() => begun.length).toBe(2);
+  });
+
+  test("ends the connection where it comes in thousands of chunks of a byte", async () => {
+    answer = () => undefined;
+    await openAndSend(get("1\r\nx\r\n".repeat(10_000)));
+    await expect.poll(() => closed).toEqual(["pipelined"]);
   });
 });
 
