@@ -6,7 +6,7 @@ import { type ListingBound, listingEpoch, softened, type WholeListing } from "..
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Part } from "./composed-answer.ts";
 import { readSupportedApis } from "./merged-info.ts";
-import { SearchIndex } from "./search-index.ts";
+import { indexed, SearchIndex } from "./search-index.ts";
 import type { KnownListings } from "./single-instrument.ts";
 
 /** What the instruments may cost that are kept in all, see {@link RegistryInstruments.size}. */
@@ -67,7 +67,8 @@ export class Catalogue {
 
   /** Whether what was configured once may be in the way: asked seldom, as registries are many. */
   private isCrowdedBy({ admin, pages }: WholeListing): boolean {
-    const cost = pages.reduce((sum, { body, ids }) => sum + body.length + OVERHEAD * ids.length, 0);
+    // What is searched of instruments is mostly shorter than they are.
+    const cost = pages.reduce((sum, { body, ids }) => sum + 2 * body.length + OVERHEAD * ids.length, 0);
     if (this.bytes + cost > MAX_SIZE) return true;
     return !this.registries.has(admin) && this.registries.size >= 2 * this.upstreams().all.length;
   }
@@ -118,7 +119,7 @@ export class Catalogue {
 /** Characters of instruments that are taken in without letting anything else run: a few milliseconds' worth. */
 const BATCH = 512 * 1024;
 
-/** What an instrument costs besides its text: slots in lists and maps, and in what is searched. */
+/** What an instrument costs besides its texts: slots in lists and maps. */
 const OVERHEAD = 200;
 
 /** The instruments of one registry as they were when its listing was last read from end to end. */
@@ -132,7 +133,7 @@ export interface RegistryInstruments {
   /** Where each id stands in {@link texts}. */
   readonly indexes: ReadonlyMap<string, number>;
   readonly index: SearchIndex;
-  /** Characters of all texts, and what each costs besides. */
+  /** Characters of all texts, twice those that are searched, and what each instrument costs besides. */
   readonly size: number;
   readonly supportedApis: object | undefined;
 }
@@ -169,7 +170,8 @@ async function takeInstruments(
     const { ids, names, symbols, paused } = page.parts;
     for (const [at, id] of ids.entries()) {
       const text = page.text(at);
-      const cost = text.length + OVERHEAD;
+      const instrument = indexed({ id, name: names[at]!, symbol: symbols[at]!, isPaused: paused[at]! });
+      const cost = text.length + 2 * (id.length + instrument.text.length + instrument.symbol.length) + OVERHEAD;
       batch += cost;
       if (batch > BATCH) {
         await setImmediate();
@@ -181,7 +183,7 @@ async function takeInstruments(
       size += cost;
       indexes.set(id, texts.length);
       texts.push(text);
-      index.add({ id, name: names[at]!, symbol: symbols[at]!, isPaused: paused[at]! });
+      index.add(instrument);
     }
   }
   return taken(listing.cutShortBy);

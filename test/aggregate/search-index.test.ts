@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  indexed,
   type Rank,
   RANKS,
   readQuery,
@@ -22,11 +23,19 @@ describe("text to search", () => {
   ])("%j is searched as %j", (text, searched) => {
     expect(searchText(text)).toBe(searched);
   });
+
+  // It was cut before it was normalised alone: a thousand characters were kept as eighteen thousand.
+  test("is as long as what is searched of a field, however long it becomes when it is normalised", () => {
+    const field = "\ufdfa".repeat(1_000);
+    const { text, symbol } = indexed({ id: field, name: field, symbol: field, isPaused: false });
+    expect(text.split("\n").map(({ length }) => length)).toEqual([0, 1_000, 1_000, 1_000]);
+    expect(symbol.length).toBeLessThan(1_000);
+  });
 });
 
 function indexOf(instruments: readonly Searchable[]): SearchIndex {
   const index = new SearchIndex();
-  for (const instrument of instruments) index.add(instrument);
+  for (const instrument of instruments) index.add(indexed(instrument));
   return index;
 }
 
@@ -50,7 +59,7 @@ describe("an index", () => {
           const query = readQuery(words.join(" "));
           const found = RANKS.flatMap((rank) => find(index, words.join(" "), rank));
           expect(new Set(found).size).toBe(found.length);
-          const fields = all.map(({ id, name, symbol }) => [id, name, symbol].map(searchText));
+          const fields = all.map(({ id, name, symbol }) => [id, name, symbol].map((field) => searchText(field)));
           const matching = fields.flatMap((each, at) =>
             query.words.every((one) => each.some((field) => field.includes(one))) ? [at] : [],
           );
@@ -62,6 +71,16 @@ describe("an index", () => {
         },
       ),
     );
+  });
+
+  test("of more than one text finds what is in each of them, and at its place", () => {
+    const name = "bond ".repeat(200);
+    const all = Array.from({ length: 1_500 }, (_, at) => ({ id: `B-${at}`, name, symbol: "B", isPaused: false }));
+    const index = indexOf(all);
+    expect(find(index, "bond", 0)).toEqual(all.map((_, at) => at));
+    expect(find(index, "bond", 0, 1_400)).toEqual(all.map((_, at) => at).slice(1_400));
+    expect(find(index, "b 7", 0)).toEqual(all.flatMap(({ id }, at) => (id.startsWith("B-7") ? [at] : [])));
+    expect(find(index, "1499 bond", 3)).toEqual([1_499]);
   });
 
   test("goes on from where it was left", () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { Catalogue } from "../../../src/aggregate/catalogue.ts";
+import { indexed } from "../../../src/aggregate/search-index.ts";
 import { ListedPage, readPage } from "../../../src/bodies/page.ts";
 import { localCoordinator } from "../../../src/sharing/alone.ts";
 import type { WholeListing } from "../../../src/registry/whole-listing.ts";
@@ -44,7 +45,10 @@ test("a listing of more instruments than are searched is cut short, and answers 
 /** A listing of so many instruments of a MiB. */
 function largeListing(count = 30): WholeListing {
   const note = "x".repeat(MIB);
-  const texts = Array.from({ length: count }, (_, at) => `{"id":"I-${at}","note":"${note}"}`);
+  return listingOf(Array.from({ length: count }, (_, at) => `{"id":"I-${at}","note":"${note}"}`));
+}
+
+function listingOf(texts: readonly string[]): WholeListing {
   const body = Buffer.from(`{"instruments":[${texts.join()}]}`);
   const parts = readPage(body);
   if (typeof parts === "string") throw new Error(parts);
@@ -96,6 +100,27 @@ test("a full catalogue says of which registry it lacks instruments, until one th
   await catalogue.take({ ...listing, admin: "e" });
   expect(catalogue.kept("a")).toBeUndefined();
   expect(catalogue.kept("e")).toEqual({ instruments: 30, cutShortBy: undefined });
+});
+
+// The texts of instruments counted alone: what is searched of them took nine times their place, and had no bound.
+test("what is searched of instruments counts, and fills the catalogue", async () => {
+  const field = "\ufdfa".repeat(1_000);
+  const instruments = Array.from({ length: 1_500 }, (_, at) => ({ id: `I-${at}`, name: field, symbol: field }));
+  const listing = listingOf(instruments.map((each) => JSON.stringify(each)));
+  const kept = instruments.map(
+    (each) => JSON.stringify(each).length + 2 * indexed({ ...each, isPaused: false }).text.length,
+  );
+  const catalogue = catalogueOf(new Set("abcde"));
+  const { size, index } = await catalogue.take({ ...listing, admin: "a" });
+  expect(index.size).toBe(1_500);
+  expect(size).toBeGreaterThan(kept.reduce((sum, each) => sum + each));
+  expect(catalogue.size).toBe(size);
+
+  const large = largeListing(40);
+  for (const admin of "bcd") await catalogue.take({ ...large, admin });
+  await catalogue.take({ ...listing, admin: "e" });
+  expect(catalogue.kept("e")?.cutShortBy).toBe("catalogue");
+  expect(catalogue.size).toBeLessThanOrEqual(128 * MIB);
 });
 
 test("listings that are read at the same time do not fill the same room twice", async () => {
