@@ -26,7 +26,7 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
   let list: AssetList;
   try {
     const network = typeof options.network === "string" ? options.network : undefined;
-    list = readAssetList(readTextFile(file, MAX_LIST), network);
+    list = await readAssetList(readTextFile(file, MAX_LIST), network);
   } catch (error) {
     // What is wrong with the file itself names it already.
     report(error instanceof FileFault ? error.message : `${file}: ${(error as Error).message}`);

@@ -1,4 +1,5 @@
-import { normaliseNodeUrl } from "../config/urls.ts";
+import { setImmediate } from "node:timers/promises";
+import { type NodeUrl, normaliseNodeUrl } from "../config/urls.ts";
 import { isObject } from "../json.ts";
 import { formatSize } from "../units.ts";
 import { isPartyId } from "../upstream/nodes/registry-admin.ts";
@@ -25,7 +26,12 @@ export const MAX_LIST = 4 * 1024 * 1024;
 
 /** More than any list has; a file that is larger is something else. */
 const MAX_ASSETS = 100_000;
+/** Different ones that are looked at, in the whole list. */
+const MAX_LISTED_URLS = 10_000;
+/** Of one registry. */
 const MAX_URLS = 64;
+/** Assets that are read without letting anything else run: a few milliseconds' worth, if each has all its URLs. */
+const BATCH = 20;
 const MAX_PROBLEMS = 100;
 /** Characters of an entry that are said where it is no good. */
 const MOST_SAID = 200;
@@ -36,9 +42,9 @@ const MOST_SAID = 200;
  * registry, whose nodes are all URLs they give.
  *
  * @param only takes this network alone
- * @throws Error when the text is no such list; its message says what it is instead
+ * @throws Error (in the promise) when the text is no such list; its message says what it is instead
  */
-export function readAssetList(text: string, only: string | undefined): AssetList {
+export async function readAssetList(text: string, only: string | undefined): Promise<AssetList> {
   const networks = networksOf(parse(text));
   if (networks.length === 0) {
     throw new Error("it has no networks: a list of registries is a JSON object of networks, each an array of assets");
@@ -51,7 +57,10 @@ export function readAssetList(text: string, only: string | undefined): AssetList
   const collected = new Collected();
   for (const [network, assets] of chosen) {
     if (assets.length > MAX_ASSETS) throw new Error(`the network ${JSON.stringify(network)} has too many assets`);
-    for (const [at, asset] of assets.entries()) if (isObject(asset)) collected.take(network, at, asset);
+    for (const [at, asset] of assets.entries()) {
+      if (at % BATCH === BATCH - 1) await setImmediate();
+      if (isObject(asset)) collected.take(network, at, asset);
+    }
   }
   return { registries: collected.registries(), problems: collected.problems };
 }
@@ -84,10 +93,24 @@ function networksOf(json: unknown): [name: string, assets: readonly unknown[]][]
   return Object.entries(json).flatMap(([name, value]) => (Array.isArray(value) ? [[name, value as unknown[]]] : []));
 }
 
+/** A registry while its assets are read. */
+interface Collecting {
+  readonly network: string;
+  readonly admin: string | undefined;
+  /** What they give as its URLs. */
+  readonly given: Set<unknown>;
+  /** Those of them that can be used, in their normal form. */
+  readonly urls: Set<NodeUrl>;
+  /** They give more. */
+  isCut: boolean;
+}
+
 /** Registries while they are put together from assets. */
 class Collected {
   readonly problems: string[] = [];
-  private readonly found = new Map<string, { network: string; admin: string | undefined; urls: Set<string> }>();
+  private readonly found = new Map<string, Collecting>();
+  /** The normal form of each URL that was looked at; undefined where it cannot be used. */
+  private readonly looked = new Map<unknown, NodeUrl | undefined>();
 
   take(network: string, at: number, asset: Readonly<Record<string, unknown>>): void {
     const place = JSON.stringify(`${network}: ${typeof asset.symbol === "string" ? asset.symbol : at}`);
@@ -95,21 +118,45 @@ class Collected {
     if (admin !== undefined && !isPartyId(admin)) {
       return this.report(`${place}: names an admin that is no party id; left out`);
     }
-    const urls = urlsOf(asset, (fault) => this.report(`${place}: ${fault}`));
-    if (urls.length === 0) return this.report(`${place}: names no registry URL that can be used; left out`);
-    const key = JSON.stringify([network, admin ?? urls]);
-    const known = this.found.get(key);
-    if (known === undefined) this.found.set(key, { network, admin, urls: new Set(urls) });
-    else for (const url of urls) known.urls.add(url);
+    const known = admin === undefined ? undefined : this.found.get(keyOf(network, admin));
+    const registry = known ?? { network, admin, given: new Set(), urls: new Set(), isCut: false };
+    let hasUsable = false;
+    for (const given of urlsOf(asset)) {
+      if (registry.given.size === MAX_URLS && !registry.given.has(given)) {
+        registry.isCut = true;
+        break;
+      }
+      registry.given.add(given);
+      const url = this.lookAt(given, place);
+      if (url === undefined) continue;
+      hasUsable = true;
+      registry.urls.add(url);
+    }
+    if (!hasUsable && known?.isCut !== true) {
+      return this.report(`${place}: names no registry URL that can be used; left out`);
+    }
+    this.found.set(keyOf(network, admin ?? [...registry.urls]), registry);
   }
 
   registries(): ListedRegistry[] {
-    return [...this.found.values()].map(({ network, admin, urls }) => {
-      if (urls.size > MAX_URLS) {
-        this.report(`${JSON.stringify(admin)}: has ${urls.size} URLs; the first ${MAX_URLS} are taken`);
-      }
-      return { network, admin, urls: [...urls].slice(0, MAX_URLS) };
+    return [...this.found.values()].map(({ network, admin, urls, isCut }) => {
+      if (isCut)
+        this.report(`${JSON.stringify(admin)}: has more than ${MAX_URLS} URLs; the first ${MAX_URLS} are taken`);
+      return { network, admin, urls: [...urls] };
     });
+  }
+
+  /** What is wrong with a URL is reported where the list has it first. */
+  private lookAt(given: unknown, place: string): NodeUrl | undefined {
+    if (this.looked.has(given)) return this.looked.get(given);
+    if (this.looked.size === MAX_LISTED_URLS) {
+      throw new Error(`it has more than ${MAX_LISTED_URLS} different URLs, which no list of registries has`);
+    }
+    const fault = typeof given === "string" ? findListedUrlFault(given) : "is no text";
+    if (fault !== undefined) this.report(`${place}: ${JSON.stringify(given).slice(0, MOST_SAID)} ${fault}`);
+    const url = fault === undefined ? normaliseNodeUrl(given as string) : undefined;
+    this.looked.set(given, url);
+    return url;
   }
 
   private report(problem: string): void {
@@ -122,12 +169,10 @@ function adminOf({ instrumentId }: Readonly<Record<string, unknown>>): string | 
   return typeof admin === "string" && admin.trim() !== "" ? admin.trim() : undefined;
 }
 
-function urlsOf({ registryURLs }: Readonly<Record<string, unknown>>, report: (fault: string) => void): string[] {
-  const urls: readonly unknown[] = Array.isArray(registryURLs) ? registryURLs : [];
-  return urls.flatMap((url) => {
-    const fault = typeof url === "string" ? findListedUrlFault(url) : "is no text";
-    if (fault === undefined) return [normaliseNodeUrl(url as string)];
-    report(`${JSON.stringify(url).slice(0, MOST_SAID)} ${fault}`);
-    return [];
-  });
+function urlsOf({ registryURLs }: Readonly<Record<string, unknown>>): readonly unknown[] {
+  return Array.isArray(registryURLs) ? registryURLs : [];
+}
+
+function keyOf(network: string, by: string | readonly NodeUrl[]): string {
+  return JSON.stringify([network, by]);
 }

@@ -72,7 +72,7 @@ async function read(config: SourceConfig, options: ReadOptions): Promise<Listing
     return readScans({ scans, records, admins, agree: agree ?? Math.floor(scans.length / 2) + 1 }, options);
   }
   const text = url === undefined ? readListFile(file!) : await readListAt(url, options);
-  return listingOf(readAssetList(text, network), network, options);
+  return listingOf(await readAssetList(text, network), network, options);
 }
 
 function readListFile(file: string): string {
