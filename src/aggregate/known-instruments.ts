@@ -24,8 +24,14 @@ export interface KnownInstruments {
   readonly size: number;
 }
 
-/** Instruments that are looked at without letting anything else run: a few milliseconds' worth. */
-const BATCH = 1_000;
+/** Characters of instruments that are parsed without letting anything else run: a few milliseconds' worth. */
+const BATCH = 64 * 1024;
+
+/** Characters of the longest instrument that is parsed. Of a longer one is followed that it is there, and nothing else. */
+const LONGEST = 64 * 1024;
+
+/** In the place of the fields of one that is longer. */
+const NOT_PARSED: FieldsText = "[]";
 
 /** Characters; an id and the fields of most instruments have a hundred. */
 const OVERHEAD = 64;
@@ -35,17 +41,28 @@ function knownInstruments(ids: readonly string[], texts: readonly string[]): Pro
   return gather(followed(ids, texts));
 }
 
-function* followed(ids: readonly string[], texts: readonly string[]): Iterable<readonly [string, FieldsText]> {
-  for (const [at, id] of ids.entries()) yield [id, fieldsOf(JSON.parse(texts[at]!))];
+function* followed(ids: readonly string[], texts: readonly string[]): Iterable<GatheredInstrument> {
+  for (const [at, id] of ids.entries()) {
+    const { length } = texts[at]!;
+    if (length > LONGEST) yield [id, NOT_PARSED];
+    else yield [id, fieldsOf(JSON.parse(texts[at]!)), length];
+  }
 }
 
-async function gather(instruments: Iterable<readonly [id: string, text: FieldsText]>): Promise<KnownInstruments> {
+/** `parsed`: how many characters were, to know its fields. */
+type GatheredInstrument = readonly [id: string, text: FieldsText, parsed?: number];
+
+async function gather(instruments: Iterable<GatheredInstrument>): Promise<KnownInstruments> {
   const fields = new Map<string, FieldsText>();
   const digest = createHash("sha256");
   let size = 0;
   let batch = 0;
-  for (const [id, text] of instruments) {
-    if ((batch += 1) % BATCH === 0) await setImmediate();
+  for (const [id, text, parsed = 0] of instruments) {
+    batch += parsed + id.length + text.length + OVERHEAD;
+    if (batch > BATCH) {
+      await setImmediate();
+      batch = 0;
+    }
     fields.set(id, text);
     digest.update(JSON.stringify([id, text]));
     size += id.length + text.length + OVERHEAD;
@@ -71,7 +88,8 @@ export function changesBetween(before: KnownInstruments, after: KnownInstruments
   }
   for (const [id, text] of after.fields) {
     const known = before.fields.get(id);
-    if (known === text) continue;
+    // What is not parsed may not have changed, and is told with the next that is.
+    if (known === text || (known !== undefined && text === NOT_PARSED)) continue;
     const now = valuesOf(text);
     if (known === undefined) {
       changes.push({ type: "instrument_added", instrument: { id, ...now } });
@@ -85,7 +103,7 @@ export function changesBetween(before: KnownInstruments, after: KnownInstruments
     if (changed.length > 0) {
       changes.push({ type: "instrument_changed", instrument: { id, ...Object.fromEntries(changed) } });
     }
-    if (paused === wasPaused) continue;
+    if (paused === (wasPaused ?? false)) continue;
     changes.push({ type: paused === true ? "instrument_paused" : "instrument_unpaused", instrument: { id } });
   }
   return changes;

@@ -5,7 +5,7 @@ import type { CacheAnswer } from "../../src/cache/resource.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { changeText } from "../../src/aggregate/change.ts";
 import { Changes } from "../../src/aggregate/changes.ts";
-import { formatKnown } from "../../src/aggregate/known-instruments.ts";
+import { formatKnown, knownInstruments } from "../../src/aggregate/known-instruments.ts";
 import { localCoordinator } from "../../src/sharing/alone.ts";
 import { listingEpoch, type WholeListing } from "../../src/registry/whole-listing.ts";
 import { digestOf } from "../../src/digest.ts";
@@ -108,7 +108,7 @@ function listingOf(name: string, instruments: readonly object[], supportedApis: 
 }
 
 /** Can be read as JSON, and not be written again; and what stands for it in an instrument. */
-const DEEP = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
+const DEEP = `${"[".repeat(7_000)}${"]".repeat(7_000)}`;
 const DEEP_HERE = "<deep>";
 
 const instrument = (id: string, symbol = id) => ({ id, name: id, symbol, decimals: 10, supportedApis: {} });
@@ -208,12 +208,12 @@ describe("alone", () => {
     expect(follower.types.slice(1)).toEqual(["registry_changed amulet", "instrument_changed amulet A"]);
   });
 
-  test("a listing that changes too much at once is to be read again, and so is one with an instrument too large", async () => {
+  test("a listing that changes too much at once is to be read again", async () => {
     const follower = new Follower();
     const many = Array.from({ length: 15_000 }, (_, at) => instrument(digestOf(String(at))));
     await follower.read("amulet", []);
     await follower.read("amulet", many);
-    await follower.read("amulet", [instrument("A"), { ...instrument("B"), name: "n".repeat(300_000) }]);
+    await follower.read("amulet", [instrument("A"), instrument("B")]);
     await follower.read("amulet", [instrument("A")]);
     expect(follower.types).toEqual([
       "registry_added amulet",
@@ -221,6 +221,53 @@ describe("alone", () => {
       "registry_relisted amulet",
       "instrument_removed amulet B",
     ]);
+  });
+
+  // It was parsed on the event loop, whatever its size.
+  test("of an instrument that is very large it is told that it came or went, and of the others everything", async () => {
+    const follower = new Follower();
+    const large = { ...instrument("L"), note: "n".repeat(70_000) };
+    await follower.read("amulet", [instrument("A")]);
+    await follower.read("amulet", [instrument("A", "X"), large]);
+    await follower.read("amulet", [instrument("A"), { ...large, symbol: "Y" }]);
+    await follower.read("amulet", [instrument("A"), instrument("L")]);
+    await follower.read("amulet", [instrument("A"), { ...large, symbol: "Y" }]);
+    await follower.read("amulet", [instrument("A"), { ...instrument("L"), paused: true }]);
+    await follower.read("amulet", [instrument("A")]);
+    const told = follower.told.slice(1).map((text) => {
+      const { type, instrument: told } = JSON.parse(text) as { type: string; instrument: object };
+      return [type, told];
+    });
+    const { id, ...fields } = instrument("L");
+    expect(told).toEqual([
+      ["instrument_changed", { id: "A", symbol: "X" }],
+      ["instrument_added", { id }],
+      ["instrument_changed", { id: "A", symbol: "A" }],
+      ["instrument_changed", { id, ...fields }],
+      ["instrument_changed", { id, ...fields }],
+      ["instrument_paused", { id }],
+      ["instrument_removed", { id }],
+    ]);
+  });
+
+  // It did so after each thousand of them, whatever their size.
+  test("taking out what is followed gives way by how much is parsed", async () => {
+    const texts = Array.from({ length: 500 }, (_, at) =>
+      JSON.stringify({ ...instrument(`I-${at}`), note: "n".repeat(6_500) }),
+    );
+    let turns = 0;
+    let isOver = false;
+    const count = (): void => {
+      turns += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    await knownInstruments(
+      texts.map((_, at) => `I-${at}`),
+      texts,
+    );
+    isOver = true;
+    expect(turns).toBeGreaterThanOrEqual(texts.join("").length / (80 * 1_024));
   });
 
   test("ten thousand changes of one reading are told one by one, in rows of bounded length", async () => {
