@@ -217,6 +217,8 @@ async function* matches(
   const symbol = query.symbol === undefined ? undefined : symbolText(query.symbol);
   const start =
     query.pageToken === undefined ? undefined : await startAfter(searched, query.pageToken, { query, turn });
+  // An instrument is gone through for each rank, and for the last one for each word.
+  const patterns = RANKS.length - 1 + words.words.length;
   const scanned = (characters: number) => turn.spend(characters / SCANNED);
   for (const rank of RANKS.slice(start?.rank ?? 0)) {
     const isFirst = rank === start?.rank;
@@ -224,13 +226,13 @@ async function* matches(
       const from = isFirst && registry === searched[start.registry] ? start.from : 0;
       const { index } = registry.known;
       for (const at of index.candidates(words, rank, { from, scanned })) {
-        turn.spend(1);
+        if (at !== undefined) turn.spend(Math.max(1, (index.lengthOf(at) * patterns) / SCANNED));
         if (turn.isOver) await turn.next();
+        if (at === undefined) continue;
         if (query.paused !== undefined && index.isPaused(at) !== query.paused) continue;
         if (symbol !== undefined && !index.hasSymbol(at, symbol)) continue;
         if (index.rankOf(at, words) === rank) yield [rank, registry, at];
       }
-      if (turn.isOver) await turn.next();
     }
   }
 }

@@ -160,22 +160,40 @@ export class SearchIndex {
     return this.paused.has(at);
   }
 
+  /** Characters that are gone through to find out how well the instrument `at` matches. */
+  lengthOf(at: number): number {
+    return this.segmentOf(at).textOf(at).length;
+  }
+
   /** How well the instrument `at` matches; undefined: not at all. */
   rankOf(at: number, query: Query): Rank | undefined {
     return bestRank(this.segmentOf(at).textOf(at), query);
   }
 
-  /** Places of instruments among which are all that match with this rank, in order. */
-  *candidates(query: Query, rank: Rank, { from = 0, scanned = () => undefined }: Scan = {}): Generator<number> {
+  /**
+   * Places of instruments among which are all that match with this rank, in order; undefined wherever a text was gone
+   * through, so that who asks can give way.
+   */
+  *candidates(
+    query: Query,
+    rank: Rank,
+    { from = 0, scanned = () => undefined }: Scan = {},
+  ): Generator<number | undefined> {
     if (query.phrase === "") {
       if (rank === 0) for (let at = from; at < this.size; at++) yield at;
       return;
     }
     if (rank === 3 && query.words[0] === query.phrase) return;
     // Most registries know nothing of most queries, and are done with here.
-    const needed = rank === 3 ? query.words : [query.phrase];
-    const isHeld = (text: string) => this.segments.some((segment) => segment.find(text, 0, scanned) !== -1);
-    if (!needed.every(isHeld)) return;
+    for (const text of rank === 3 ? query.words : [query.phrase]) {
+      let isHeld = false;
+      for (const segment of this.segments) {
+        isHeld = segment.find(text, 0, scanned) !== -1;
+        yield undefined;
+        if (isHeld) break;
+      }
+      if (!isHeld) return;
+    }
     const text = patternOf(query, rank);
     for (const segment of this.segments) {
       for (let at = Math.max(from, segment.first); at < segment.end; at += 1) {
@@ -184,6 +202,7 @@ export class SearchIndex {
         at = segment.holderOf(position, at);
         yield at;
       }
+      yield undefined;
     }
   }
 

@@ -6,6 +6,20 @@ import { runs } from "../support/thorough.ts";
 
 const EACH = runs(400, 2_000);
 
+/** How often everything else had its turn meanwhile. */
+async function turnsOf(work: () => Promise<unknown>): Promise<number> {
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  await work();
+  isOver = true;
+  return turns;
+}
+
 test("all instruments of 50 registries are searched to the end, page by page, without loss or repetition", async () => {
   const { instruments, search } = await buildLargeCatalogue(50, EACH);
   expect(instruments).toBe(50 * EACH);
@@ -72,21 +86,21 @@ describe("a search that looks at many instruments", () => {
   // It held up everything else until it was over.
   test("gives way to everything else, and is of the catalogue as it was when it began", async () => {
     const { instruments, search, listFrom } = await buildLargeCatalogue(10, 2_000);
-    let turns = 0;
-    let isOver = false;
-    const count = (): void => {
-      turns += 1;
-      if (!isOver) setImmediate(count);
-    };
-    setImmediate(count);
-    expect((await search(LETTERS)).instruments).toEqual([]);
-    isOver = true;
+    const turns = await turnsOf(async () => expect((await search(LETTERS)).instruments).toEqual([]));
     expect(turns).toBeGreaterThanOrEqual(instruments / 4_000);
     const whole = await search("a", { pageSize: 20_000 });
     const running = search("a", { pageSize: 20_000 });
     for (let at = 0; at < 10; at += 1) await listFrom(at, 1_999);
     expect(await running).toEqual(whole);
     expect((await search("a", { pageSize: 20_000 })).instruments.length).toBeLessThanOrEqual(10);
+  });
+
+  // The first of them was looked for, and nothing else ran until all words were found.
+  test("gives way while it finds out whether its words are there", async () => {
+    const { search } = await buildLargeCatalogue(1, 20_000);
+    const last = Array.from({ length: 10 }, (_, at) => 19_999 - at);
+    const turns = await turnsOf(async () => expect((await search(last.join(" "))).instruments).toEqual([]));
+    expect(turns).toBeGreaterThan(10);
   });
 
   test("waits while another does, and is refused where many wait; short ones never are", async () => {
