@@ -65,6 +65,9 @@ const TURN = 2_000;
  */
 const SCANNED = 500;
 
+/** To put so many characters of an instrument onto a page takes as long as to look at one. */
+const WRITTEN = 400;
+
 /** Searches that take more than one turn run one after the other, and so many wait. */
 const LONG = { max: 1, queue: 256 };
 
@@ -190,6 +193,7 @@ async function findPage(
         ["registry", JSON.stringify(name)],
       ]),
     );
+    search.turn.spend(text.length / WRITTEN);
     size += text.length;
     if (instruments.length === query.pageSize || size >= MAX_SIZE) {
       last = [digestOf(query), rank, admin, at, shortDigest(known.ids[at]!)];

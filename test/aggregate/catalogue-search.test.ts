@@ -103,6 +103,18 @@ describe("a search that looks at many instruments", () => {
     expect(turns).toBeGreaterThan(10);
   });
 
+  // A page of 8 MiB was put together in one turn.
+  test("gives way by how much is put onto its page", async () => {
+    const { instruments, search } = await buildLargeCatalogue(1, 20_000);
+    let characters = 0;
+    const turns = await turnsOf(async () => {
+      const page = await search("", { pageSize: instruments });
+      characters = page.instruments.join("").length;
+    });
+    expect(characters).toBeGreaterThan(4_000_000);
+    expect(turns).toBeGreaterThan(instruments / 2_000 + characters / 1_500_000);
+  });
+
   test("waits while another does, and is refused where many wait; short ones never are", async () => {
     const { search } = await buildLargeCatalogue(2, 2_000);
     const many = Array.from({ length: 1 + 256 + 1 }, () => search(LETTERS));
