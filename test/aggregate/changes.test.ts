@@ -2,10 +2,10 @@ import { createHash, randomBytes } from "node:crypto";
 import { afterEach, describe, expect, test } from "vitest";
 import { readPage, ListedPage } from "../../src/bodies/page.ts";
 import type { CacheAnswer } from "../../src/cache/resource.ts";
-import { Catalogue } from "../../src/aggregate/catalogue.ts";
+import { Catalogue, type RegistryInstruments } from "../../src/aggregate/catalogue.ts";
 import { changeText } from "../../src/aggregate/change.ts";
 import { Changes } from "../../src/aggregate/changes.ts";
-import { formatKnown, knownInstruments } from "../../src/aggregate/known-instruments.ts";
+import { formatKnown, InstrumentMemory } from "../../src/aggregate/known-instruments.ts";
 import { localCoordinator } from "../../src/sharing/alone.ts";
 import { listingEpoch, type WholeListing } from "../../src/registry/whole-listing.ts";
 import { digestOf } from "../../src/digest.ts";
@@ -262,10 +262,12 @@ describe("alone", () => {
       if (!isOver) setImmediate(count);
     };
     setImmediate(count);
-    await knownInstruments(
-      texts.map((_, at) => `I-${at}`),
+    const ids = texts.map((_, at) => `I-${at}`);
+    await new InstrumentMemory({ clock, shared: undefined }).read("amulet::1220", {
+      ids,
       texts,
-    );
+      size: 0,
+    } as unknown as RegistryInstruments);
     isOver = true;
     expect(turns).toBeGreaterThanOrEqual(texts.join("").length / (80 * 1_024));
   });

@@ -44,3 +44,36 @@ test("calls that Redis forgot are given to it once, however many questions are u
   for (const { answer } of asked) answer([1, "after", 2, 0]);
   for (const run of runs) expect((await run)?.granted).toBe(true);
 });
+
+// Each call to a registry was announced to all replicas, until the process ended.
+test("calls beyond a share of a length that is claimed no more are not announced", async () => {
+  const clock = new ManualClock();
+  const announced: unknown[] = [];
+  const connection = {
+    keys: { limit: () => "limit", channel: "channel" },
+    message: () => "message",
+    run: async ({ args }: { args: readonly (string | number)[] }) => {
+      announced.push(args[2]);
+      return [1, "born", 1, 0, 1, 0];
+    },
+  };
+  const exchange = new LimitExchange({
+    connection: connection as never,
+    epochs: { breakerEverywhere: { session: 1 }, fail: () => undefined } as never,
+    members: { id: "a", agreedAt: -Infinity, shareOf: (requests: number) => requests / 2 } as never,
+    clock,
+  });
+  const limit = new CountedLimit({ kind: "upstream", id: "amulet", windows }, clock);
+  const ask = async (claimed: typeof windows) => {
+    limit.of({ kind: "upstream", id: "amulet", windows: claimed });
+    await exchange.run(limit, claimed);
+  };
+  for (let i = 0; i < 7; i += 1) await ask(windows);
+  expect(announced.slice(5)).toEqual(["", "message"]);
+  const longer = [{ name: "calls", requests: 1_000, per: 600_000 }];
+  await ask(longer);
+  clock.advance(60_000);
+  announced.length = 0;
+  for (let i = 0; i < 20; i += 1) await ask(longer);
+  expect(new Set(announced)).toEqual(new Set([""]));
+});

@@ -21,6 +21,8 @@ export class CountedWindow {
   sending = 0;
   /** Calls that are allowed, as last claimed. */
   requests = 0;
+  /** When that was: a reload may have given the limit another length since. */
+  claimedAt: Instant = -Infinity;
   /** Calls in Redis, as last read. */
   known = 0;
   /**
@@ -79,17 +81,22 @@ export class CountedLimit {
   /** All calls from before then are in the value of this name. */
   restoredAt: Instant = -Infinity;
 
+  private readonly clock: Clock;
+
   constructor({ kind, id }: LimitClaim, clock: Clock) {
     this.kind = kind;
     this.id = id;
+    this.clock = clock;
     this.windows = new Windows((name, longest) => new CountedWindow(name, longest, clock.steadyNow()));
   }
 
   /** The windows of a claim, in its order. */
   of({ windows }: LimitClaim): CountedWindow[] {
+    const now = this.clock.steadyNow();
     return windows.map((each) => {
       const window = this.windows.of(each);
       window.requests = each.requests;
+      window.claimedAt = now;
       return window;
     });
   }

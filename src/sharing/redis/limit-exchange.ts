@@ -128,7 +128,9 @@ export class LimitExchange {
   private findBeyond(limit: CountedLimit, all: readonly CountedWindow[], { wanted, earlier }: Omit<Exchange, "born">) {
     const now = this.clock.steadyNow();
     return all.flatMap((window, i) => {
-      const { name, per } = window;
+      const { name, per, claimedAt } = window;
+      // Of a length that is not configured any more nobody has a share.
+      if (now - claimedAt >= per) return [];
       const isWanted = wanted.some((each) => each.name === name);
       const calls = (isWanted ? 1 : 0) + sum(earlier[i] ?? []);
       const over = window.own.count(now) + (isWanted ? limit.asking : 0) - window.shareOf(this.members, now);
