@@ -1,4 +1,5 @@
 import { writeFileSync } from "node:fs";
+import type { ServerResponse } from "node:http";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { useGateways } from "../support/gateways.ts";
@@ -90,6 +91,32 @@ test("while the issuer's keys cannot be had, tokens are put off, and then taken"
     const other = await start({ jwksUrl: server.url });
     const served = await send(other.url, { path: INFO, headers: { authorization: `Bearer ${tokenOf()}` } });
     expect(served.status).toBe(200);
+  } finally {
+    await server.close();
+  }
+});
+
+// Each may hold 4 MiB, in chunks of a byte, until its client is known.
+test("while the issuer's keys are awaited, 32 bodies in chunks wait at most, and any with a length", async () => {
+  const server = await new KeyServer().listen();
+  try {
+    const asked = Promise.withResolvers<ServerResponse>();
+    server.answer = (_request, response) => asked.resolve(response);
+    const { url } = await start({ jwksUrl: server.url });
+    const headers = { authorization: `Bearer ${tokenOf()}`, "content-type": "application/json" };
+    const inChunks = Array.from({ length: 40 }, () =>
+      send(url, { ...CALL, headers: { ...headers, "transfer-encoding": "chunked" } }),
+    );
+    const answers: Promise<number>[] = inChunks.map((each) => each.then(({ status }) => status));
+    let refused = 0;
+    for (const each of answers) void each.then(() => (refused += 1));
+    await expect.poll(() => refused).toBe(8);
+    const whole = send(url, { ...CALL, headers });
+    (await asked.promise).end(JSON.stringify({ keys: [KEY.jwk] }));
+    const statuses = await Promise.all(answers);
+    expect(statuses.filter((status) => status === 503)).toHaveLength(8);
+    expect(statuses.filter((status) => status < 500)).toHaveLength(32);
+    expect((await whole).status).toBeLessThan(500);
   } finally {
     await server.close();
   }
