@@ -455,6 +455,31 @@ describe("an instrument of another id", () => {
   });
 });
 
+describe("what came over a connection before another request's answer", () => {
+  // What was another's stayed in the cache for its lifetime.
+  test.each([
+    ["an instrument of another id", answer(instrument("Gold"))],
+    ["a 404 that names another id", notFound("No instrument with id Gold found")],
+  ])("is forgotten where the client goes before %s was asked about once more", async (_what, stray) => {
+    const client = new AbortController();
+    let asked = 0;
+    const { upstream } = await openServed((path, socket) => {
+      if (!path.endsWith("/Silver")) return own(path, socket);
+      asked += 1;
+      return asked === 1 ? socket.write(stray) : client.abort();
+    });
+    const forgotten: string[] = [];
+    // Over each of the two connections that there are.
+    for (const each of [instrumentCall("Gold"), instrumentCall("Gold"), acceptCall(), acceptCall()]) {
+      (await upstream.call(each)).origin!.whenStray(() => forgotten.push(each.operation));
+    }
+    const left = upstream.call({ ...instrumentCall("Silver"), signal: client.signal });
+    await expect(left).rejects.toMatchObject({ code: "client_gone" });
+    expect(asked).toBe(2);
+    expect(forgotten).toEqual(["instrument", "transfer_accept"]);
+  });
+});
+
 describe("interim answers", () => {
   test("before an answer are skipped", async () => {
     const { upstream } = await openServed((path, socket) => {

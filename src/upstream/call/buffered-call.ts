@@ -140,6 +140,7 @@ class CallRun {
       attempt.close();
       attempt.observe("cancelled");
     }
+    this.forgetStrays();
     this.admission.leave();
   }
 
@@ -265,7 +266,7 @@ class CallRun {
   private accept(attempt: Attempt, reading: Reading): Reading {
     if (attempt.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "won");
     const { answer } = reading;
-    for (const { exchange, notFound } of this.strayed) {
+    for (const { exchange, notFound } of this.strayed.splice(0)) {
       // The same request has its own answer elsewhere: the first one was another's.
       if (notFound === undefined || (answer !== undefined && answer.status < 400)) exchange.leaveStep("another");
       // It is worded so over a new connection too, or nothing is known: registries word a 404 in several ways.
@@ -275,12 +276,19 @@ class CallRun {
   }
 
   private giveUp(reading: Reading): Reading {
-    for (const { exchange, notFound } of this.strayed) {
-      // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
-      if (notFound !== undefined || this.strayed.length === 1) exchange.forgetAll();
-    }
+    const notFound = this.strayed[0]?.notFound;
+    this.forgetStrays();
     // No other answer can be had.
-    return { ...reading, answer: reading.answer ?? this.strayed[0]?.notFound };
+    return { ...reading, answer: reading.answer ?? notFound };
+  }
+
+  /** Nothing more will be known of the answers that were another request's, or may have been. */
+  private forgetStrays(): void {
+    const isSole = this.strayed.length === 1;
+    for (const { exchange, notFound } of this.strayed.splice(0)) {
+      // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
+      if (notFound !== undefined || isSole) exchange.forgetAll();
+    }
   }
 
   /** When to try again, paid for; undefined when the failure is the answer. */
