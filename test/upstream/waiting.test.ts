@@ -5,7 +5,13 @@ import { LatencyQuantile } from "../../src/upstream/call/further-attempts.ts";
 import { ConcurrencyLimit } from "../../src/limits/concurrency-limit.ts";
 import { type Priority, WaitQueue } from "../../src/limits/wait-queue.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { acceptCall, openUpstreams, startRegistry, upstreamConfigs } from "../support/upstream-registries.ts";
+import {
+  acceptCall,
+  openUpstream,
+  openUpstreams,
+  startRegistry,
+  upstreamConfigs,
+} from "../support/upstream-registries.ts";
 
 const late = () => new GatewayError("queue_timeout", "late");
 
@@ -94,6 +100,21 @@ describe("a concurrency", () => {
     const waiting = concurrency.enter({ priority: "post", deadline: clock.now() + 50 });
     clock.advance(50);
     await expect(waiting).rejects.toMatchObject({ status: 504 });
+  });
+
+  test("makes no attempt for a client that goes in the moment in which its call gets its place", async () => {
+    const registry = await startRegistry();
+    const { upstream, observer } = openUpstream([registry], { concurrency: { max: 1 } });
+    await upstream.call(acceptCall());
+    const client = new AbortController();
+    const first = upstream.call(acceptCall());
+    const left = upstream.call(acceptCall({ signal: client.signal }));
+    expect(upstream.status().queued).toBe(1);
+    // The first call has left its place to the second one just before.
+    observer.called = () => client.abort();
+    await expect(left).rejects.toMatchObject({ code: "client_gone" });
+    expect((await first).status).toBe(200);
+    expect(observer.attempts).toHaveLength(2);
   });
 
   test("keeps one hanging upstream from taking anything from another", async () => {

@@ -208,6 +208,7 @@ class CallRun {
     const { parts, call, deadline, tried } = this;
     const { clock, choice, config, limits } = parts;
     if (this.admission.hasLeft) return;
+    this.throwIfGone();
     const node = chooseNode(parts, { tried, pagination: call.pagination, isBeside, poll: call.poll });
     tried.push(node);
     const now = clock.now();
