@@ -1,19 +1,22 @@
 import { readFileSync } from "node:fs";
 import {
   createSecureServer,
+  createServer as createPlainServer,
   type Http2SecureServer,
   type ServerHttp2Session,
   type ServerHttp2Stream,
   constants,
 } from "node:http2";
 import { createServer as createTlsServer } from "node:tls";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { impostorAt } from "../../src/upstream/parts.ts";
+import { Http2Connection } from "../../src/upstream/wire/http2-connection.ts";
 import type { Upstreams } from "../../src/upstream/upstreams.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 import {
   acceptCall,
   ADMIN,
@@ -462,4 +465,85 @@ test("calls that are given up cost no proof, and no connection each", async () =
   expect((await call("next")).status).toBe(200);
   expect(node.infos).toBe(infos);
   expect(node.sessions.length).toBeLessThanOrEqual(connections + 2);
+});
+
+/** A connection to a node that ends none by itself, and answers when it is told to. */
+async function openHalfOpen() {
+  const sessions: ServerHttp2Session[] = [];
+  const asked: ServerHttp2Stream[] = [];
+  const node = createPlainServer()
+    .on("session", (session) => sessions.push(session))
+    .on("stream", (stream) => asked.push(stream.on("error", () => undefined)));
+  await new Promise<void>((resolve) => node.listen(0, "127.0.0.1", resolve));
+  const front = createServer({ allowHalfOpen: true }, (client) => {
+    const behind = connect((node.address() as AddressInfo).port, "127.0.0.1");
+    client.on("data", (chunk) => behind.write(chunk)).on("error", () => undefined);
+    behind.on("data", (chunk) => client.write(chunk)).on("error", () => undefined);
+    onTestFinished(() => void [client, behind].map((each) => each.destroy()));
+  });
+  await new Promise<void>((resolve) => front.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void [node, front].map((each) => each.close()));
+  const { port } = front.address() as AddressInfo;
+  const socket = connect(port, "127.0.0.1");
+  const clock = new ManualClock();
+  const target = { origin: `http://127.0.0.1:${port}`, connectTimeout: 5_000, tls: () => ({}) };
+  const connection = await Http2Connection.open(socket, target, clock, () => undefined);
+  /** Sends a request that it takes; returns how to give up its answer, and whether that has come. */
+  const ask = async () => {
+    const answer = { isHere: false, giveUp: () => undefined as void };
+    connection.dispatch(
+      { origin: target.origin, method: "GET", path: "/", headers: [], body: null },
+      {
+        onRequestStart: (controller) => {
+          answer.giveUp = () => controller.abort(new Error("given up"));
+        },
+        onResponseEnd: () => {
+          answer.isHere = true;
+        },
+        onResponseError: () => undefined,
+      },
+    );
+    await expect.poll(() => asked.length).toBe(1);
+    return answer;
+  };
+  return { socket, clock, connection, session: sessions[0]!, asked, ask };
+}
+
+// Each took a file descriptor as long as the process ran.
+describe("a connection that its node does not end, too, is closed within a second", () => {
+  test.each<[string, (opened: Awaited<ReturnType<typeof openHalfOpen>>) => void]>([
+    ["after the gateway has ended it", ({ connection }) => connection.close()],
+    ["after a GOAWAY", ({ session }) => session.goaway(constants.NGHTTP2_NO_ERROR)],
+  ])("%s", async (_when, end) => {
+    const opened = await openHalfOpen();
+    const { socket, clock, connection } = opened;
+    end(opened);
+    await expect.poll(() => connection.isOpen).toBe(false);
+    await expect.poll(() => socket.writableFinished).toBe(true);
+    expect(socket.destroyed).toBe(false);
+    clock.advance(1_000);
+    expect(socket.destroyed).toBe(true);
+  });
+
+  test("after its last answer", async () => {
+    const { socket, clock, connection, asked, ask } = await openHalfOpen();
+    const answer = await ask();
+    connection.close();
+    clock.advance(60_000);
+    expect(socket.destroyed).toBe(false);
+    asked[0]!.respond();
+    asked[0]!.end("answer");
+    await expect.poll(() => answer.isHere).toBe(true);
+    clock.advance(1_000);
+    expect(socket.destroyed).toBe(true);
+  });
+
+  test("after its last call was given up", async () => {
+    const { socket, clock, connection, ask } = await openHalfOpen();
+    const answer = await ask();
+    connection.close();
+    answer.giveUp();
+    clock.advance(1_000);
+    expect(socket.destroyed).toBe(true);
+  });
 });

@@ -8,7 +8,7 @@ import {
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
-import type { CancelTimer, Clock } from "../../clock.ts";
+import type { CancelTimer, Clock, Duration } from "../../clock.ts";
 import { brokenOff, ConnectionGone, ConnectTimeout } from "./connection-failure.ts";
 import { Connection } from "./connection.ts";
 import type { ConnectionTarget } from "./socket.ts";
@@ -17,6 +17,9 @@ import type { ConnectionTarget } from "./socket.ts";
 const MOST_STREAMS = 100;
 /** Of each stream and, eight times that, of all: what a node may send before it is read. */
 const WINDOW = 256 * 1024;
+
+/** So long after its last stream an ended connection is left to the node to end, too: Node would wait for that for ever. */
+const MOST_LINGER: Duration = 1_000;
 
 const OPTIONS = {
   peerMaxConcurrentStreams: MOST_STREAMS,
@@ -34,6 +37,10 @@ export class Http2Connection extends Connection {
   private readonly clock: Clock;
   /** An answer did not come: whether the node is still there is being asked. */
   private cancelPing: CancelTimer | undefined;
+  /** Streams whose end somebody waits for. */
+  private streams = 0;
+  /** It takes no more requests, and has no stream. */
+  private cancelLinger: CancelTimer | undefined;
 
   private constructor(
     socket: Socket,
@@ -95,7 +102,9 @@ export class Http2Connection extends Connection {
     } catch {
       return handler.onResponseError?.(NO_CONTROL, new ConnectionGone());
     }
-    new StreamExchange(stream, handler, () => this.doubt()).begin(request.body as Readable | Buffer | null);
+    this.streams += 1;
+    const listener = { silent: () => this.doubt(), over: () => this.streamOver() };
+    new StreamExchange(stream, handler, listener).begin(request.body as Readable | Buffer | null);
   }
 
   destroy(): void {
@@ -109,6 +118,21 @@ export class Http2Connection extends Connection {
   close(): void {
     this.end();
     this.session.close();
+  }
+
+  protected override end(): void {
+    super.end();
+    this.linger();
+  }
+
+  private streamOver(): void {
+    this.streams -= 1;
+    if (!this.isOpen) this.linger();
+  }
+
+  private linger(): void {
+    if (this.socket.destroyed) this.cancelLinger?.();
+    else if (this.streams === 0) this.cancelLinger ??= this.clock.after(MOST_LINGER, () => this.destroy());
   }
 
   /** An answer was given up before it began: the connection gets no request before the node shows that it is there. */
@@ -125,6 +149,13 @@ export class Http2Connection extends Connection {
   }
 }
 
+interface StreamListener {
+  /** It was given up before its answer began. */
+  silent(): void;
+  /** Its answer has ended, or was given up; once. */
+  over(): void;
+}
+
 /** One request as a stream, for a handler of undici's kind. */
 class StreamExchange implements Dispatcher.DispatchController {
   rawHeaders: Buffer[] = [];
@@ -137,8 +168,7 @@ class StreamExchange implements Dispatcher.DispatchController {
   mayBeCut = false;
   private readonly stream: ClientHttp2Stream;
   private readonly handler: Dispatcher.DispatchHandler;
-  /** Called when it was given up before its answer began. */
-  private readonly onSilence: () => void;
+  private readonly listener: StreamListener;
   private error: Error | undefined;
   private hasBegun = false;
   /** The node said that it ended: nothing that comes later takes that back. */
@@ -147,10 +177,10 @@ class StreamExchange implements Dispatcher.DispatchController {
   /** Bytes of the body that are still to come, where the head said how many there are. */
   private due: number | undefined;
 
-  constructor(stream: ClientHttp2Stream, handler: Dispatcher.DispatchHandler, onSilence: () => void) {
+  constructor(stream: ClientHttp2Stream, handler: Dispatcher.DispatchHandler, listener: StreamListener) {
     this.stream = stream;
     this.handler = handler;
-    this.onSilence = onSilence;
+    this.listener = listener;
   }
 
   get aborted(): boolean {
@@ -194,7 +224,8 @@ class StreamExchange implements Dispatcher.DispatchController {
     this.isAborted = true;
     this.error = reason;
     stream.close(NGHTTP2_CANCEL);
-    if (!this.hasBegun) this.onSilence();
+    if (!this.hasBegun) this.listener.silent();
+    this.listener.over();
   }
 
   private head(headers: IncomingHttpHeaders, raw?: string[]): void {
@@ -223,6 +254,7 @@ class StreamExchange implements Dispatcher.DispatchController {
 
   private closed(): void {
     const { stream, handler } = this;
+    if (!this.isAborted) this.listener.over();
     const isClean = stream.rstCode === NGHTTP2_NO_ERROR && this.error === undefined;
     const isWhole = this.hasBegun && (this.isEnded || isClean) && !this.due;
     this.mayBeCut = !this.isEnded && this.due === undefined;
