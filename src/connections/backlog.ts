@@ -58,9 +58,10 @@ export class QueuedRequests {
   }
 
   /** Takes out the one that came last. */
-  takeLast(queue: RequestQueue): void {
+  takeLast(queue: RequestQueue): ReceivedRequest | undefined {
     const last = queue.requests.pop();
     if (last !== undefined) this.count(queue, -last.weight);
+    return last;
   }
 
   /** Forgets those of a connection that has ended. */

@@ -10,7 +10,7 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { clientResponses, QueuedRequests, type ReceivedRequest, type RequestQueue, UnreadAnswers } from "./backlog.ts";
-import { hasBody, isChunked, MOST_FIELDS } from "./framing.ts";
+import { hasBody, isInOnePiece, MOST_FIELDS } from "./framing.ts";
 import { dropBody, RefusedConnections } from "./refused-connections.ts";
 import { createTlsServer, type TlsServerOptions } from "./tls.ts";
 
@@ -40,6 +40,9 @@ const IDLE_SEARCH_EVERY: Duration = 100;
 /** So many connections more may be open while it is decided whether an idle one makes room for them. */
 const ADMISSION_ROOM = 64;
 
+/** Requests that are read on a connection that is ending: Node makes some KiB of each. */
+const MOST_IGNORED = 256;
+
 interface Connection {
   /** What was accepted. */
   readonly transport: Socket;
@@ -54,6 +57,8 @@ interface Connection {
   /** No further request is taken from it: what comes may be none. */
   isEnding: boolean;
   isRefused: boolean;
+  /** Requests since then. */
+  ignored: number;
   /** Writes the last answer, when all requests are answered. */
   afterAnswers: (() => void) | undefined;
 }
@@ -71,6 +76,7 @@ export class ClientConnections {
   private readonly handshakes = new Map<string, Connection>();
   private readonly queued = new QueuedRequests();
   private readonly unread: UnreadAnswers;
+  private readonly unreadTimeout: Duration;
   private readonly refused: RefusedConnections;
   private uses = 0;
   /** Found idle, the one that has been so for longest last; `lastUse` says whether it still is. */
@@ -79,8 +85,9 @@ export class ClientConnections {
 
   constructor(options: ClientConnectionsOptions) {
     this.options = options;
+    this.unreadTimeout = options.unreadTimeout ?? UNREAD_TIMEOUT;
     this.unread = new UnreadAnswers({
-      timeout: options.unreadTimeout ?? UNREAD_TIMEOUT,
+      timeout: this.unreadTimeout,
       close: ({ req }, reason) => this.reset(req.socket, reason),
     });
     this.refused = new RefusedConnections(options.clock, (socket) => this.reset(socket, "refused"));
@@ -110,7 +117,11 @@ export class ClientConnections {
   inTurn(answer: RequestListener): RequestListener {
     return (request, response) => {
       const connection = this.bySocket.get(request.socket);
-      if (connection === undefined || connection.isEnding || request.socket.destroyed) return;
+      if (connection === undefined || request.socket.destroyed) return;
+      if (connection.isEnding) {
+        this.ignore(connection, request);
+        return;
+      }
       connection.lastUse = ++this.uses;
       if (request.headers.upgrade !== undefined) {
         // Node loses what comes behind such a head in the same read: the rest of it must not be taken for requests.
@@ -119,8 +130,9 @@ export class ClientConnections {
       }
       const received = { request, response, answer };
       if (!isBusy(connection)) this.serve(connection, received);
-      else if (isChunked(request)) this.endBefore(connection, request);
       else if (!this.queued.add(connection.queue, received)) this.reset(connection.socket, "pipelined");
+      // A client may have read all of an answer a turn before that is known here, over TLS above all.
+      else if (hasBody(request)) setImmediate(() => setImmediate(() => this.endBefore(connection, request)));
     };
   }
 
@@ -178,17 +190,26 @@ export class ClientConnections {
   }
 
   /**
-   * Ends a connection when the answers to what came before this request are out: its body cannot wait. Its client sends it
-   * again over another one (RFC 9112 §9.3.2).
+   * Ends a connection when the answers to what came before this request are out, where that still waits and its body may take
+   * much memory until somebody reads it. Its client sends it again over another one (RFC 9112 §9.3.2).
    */
   private endBefore(connection: Connection, request: IncomingMessage): void {
-    const { socket } = connection;
+    const { queue, socket } = connection;
+    const at = queue.requests.findIndex((each) => each.request === request);
+    if (at === -1 || connection.isEnding || isInOnePiece(request)) return;
     connection.isEnding = true;
     connection.afterAnswers = () => {
       socket.end();
-      this.refused.add(socket);
+      this.refused.add(socket, this.unreadTimeout);
     };
-    this.drop(request);
+    while (queue.requests.length > at) this.ignore(connection, this.queued.takeLast(queue)!.request);
+  }
+
+  /** Takes no notice of a request that came behind the last one to be answered. */
+  private ignore(connection: Connection, request: IncomingMessage): void {
+    connection.ignored += 1;
+    if (connection.ignored > MOST_IGNORED) this.reset(connection.socket, "pipelined");
+    else this.drop(request);
   }
 
   private drop(request: IncomingMessage): void {
@@ -219,6 +240,7 @@ export class ClientConnections {
       current: undefined,
       queue: { requests: [], weight: 0 },
       isEnding: false,
+      ignored: 0,
       isRefused: false,
       afterAnswers: undefined,
     };

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { isIPv6 } from "node:net";
+import { TLSSocket } from "node:tls";
 import { GatewayError } from "../errors.ts";
 
 /**
@@ -52,9 +53,14 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
 }
 
-/** Whether a body comes in chunks, of which each takes some hundred bytes in memory until somebody reads it. */
-export function isChunked({ headers }: IncomingMessage): boolean {
-  return headers["transfer-encoding"] !== undefined;
+/**
+ * Whether what is here of a request's body takes about as much memory as it has bytes. Of what comes in pieces of a byte (chunks,
+ * records of TLS, packets) each takes some hundred until somebody reads it.
+ */
+export function isInOnePiece(request: IncomingMessage): boolean {
+  if (!hasBody(request)) return true;
+  const { headers, complete, socket } = request;
+  return complete && headers["transfer-encoding"] === undefined && !(socket instanceof TLSSocket);
 }
 
 /** A registered name, which an IPv4 address is too; a comma would make it a list to parsers of fields. */

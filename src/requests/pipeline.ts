@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Slot } from "../clients/client.ts";
 import { formatCacheStatus } from "../cache/rfc/reuse.ts";
-import { framingProblem, hasBody, hasUnreadBody, isChunked } from "../connections/framing.ts";
+import { framingProblem, hasBody, hasUnreadBody, isInOnePiece } from "../connections/framing.ts";
 import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
 import { beginContext, clientClosed, type RequestContext, type Services } from "./context.ts";
 import {
@@ -18,7 +18,7 @@ import { type AnswerHit, createHitAnswers } from "./hit.ts";
 import { type Answer, commonFieldsOf, errorAnswer, reportOf, sendAnswer, withRequestId } from "./send.ts";
 import { isKeptExtraPath } from "./target.ts";
 
-/** So many bodies in chunks may be unread while their clients are not known: up to 4 MiB each, in chunks of a byte. */
+/** So many bodies in pieces may be unread while their clients are not known: up to 4 MiB each, in chunks of a byte. */
 const MOST_UNREAD = 32;
 
 /** Answers the requests of one route; what it throws is answered as an error. Undefined: it sends the answer itself. */
@@ -36,7 +36,7 @@ interface Received {
 export class Pipeline {
   private readonly services: Services;
   private readonly answerHit: AnswerHit;
-  /** Bodies in chunks of requests that wait to be let in. */
+  /** Bodies in pieces of requests that wait to be let in. */
   private unread = 0;
 
   constructor(services: Services) {
@@ -132,7 +132,7 @@ export class Pipeline {
   }
 
   private waitAtGate<T>(context: RequestContext, pending: Promise<T>, next: (value: T) => void): void {
-    const isHeavy = isChunked(context.request);
+    const isHeavy = !isInOnePiece(context.request);
     if (isHeavy && this.unread >= MOST_UNREAD) {
       refuse(context, new GatewayError("overloaded", "too many bodies wait; try again", { retryAfter: 1 }));
       return;

@@ -214,6 +214,30 @@ describe("requests that are sent ahead", () => {
     begun[0]!.end("hello");
     await expect.poll(() => client.isClosed).toBe(true);
     expect([begun.length, answersIn(client)]).toEqual([1, 1]);
+    // What the kernel has still to send, a slow client may take later than a refusal.
+    clock.advance(1_000);
+    await settle();
+    expect(closed).toEqual([]);
+  });
+
+  // Over TLS the client has its answer, and sends on, before the response is known to be closed.
+  test("are answered with a body in chunks, too, where they wait for a moment only", async () => {
+    answer = (request, response) => void request.resume().once("end", () => response.end("hello"));
+    const post = "POST / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    const client = await openAndSend(GET + post);
+    client.socket.resume();
+    await expect.poll(() => answersIn(client)).toBe(2);
+  });
+
+  test.for([
+    ["a body in chunks that cannot wait", "POST / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+    ["a wish for another protocol", "GET / HTTP/1.1\r\nHost: g\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"],
+  ])("end the connection where thousands follow %s", async ([, last]) => {
+    answer = () => undefined;
+    const client = await openAndSend(GET + last!);
+    await settle();
+    client.socket.write(GET.repeat(5_000));
+    await expect.poll(() => closed).toEqual(["pipelined"]);
   });
 
   test("count for more with a body that is here, too", async () => {
