@@ -86,11 +86,10 @@ export class Connections {
   take(use: ConnectionUse): Connection | undefined {
     const now = this.clock.now();
     this.lastTakenAt = now;
-    if (this.isDistrusted) return undefined;
     for (let at = 0; at < this.free.length;) {
       const connection = this.free[at]!;
       if (connection.isOpen && connection.openedAt >= now - CONNECTION_TTL && this.proofs.hold(connection)) {
-        if (connection.room > 0 && !this.isInDoubt(connection, use) && !this.isLast(connection)) {
+        if (connection.room > 0 && !this.isShunned(connection, use) && !this.isLast(connection)) {
           this.closeRetired();
           return this.use(connection);
         }
@@ -116,7 +115,7 @@ export class Connections {
       this.closeRetired();
       return opened;
     } catch (error) {
-      const isFinal = opening.aborted || error instanceof ProofFailed || this.isDistrusted;
+      const isFinal = opening.aborted || error instanceof ProofFailed;
       const other = isFinal ? undefined : this.takeAny(use);
       if (other === undefined) throw error;
       return other;
@@ -126,7 +125,7 @@ export class Connections {
   /** Where none can be opened, as its name does not resolve any more, one that stands by or is old. */
   private takeAny(use: ConnectionUse): Connection | undefined {
     const open = [...this.free, ...this.retired].filter((each) => each.isOpen && each.room > 0);
-    const last = open.find((each) => !this.isInDoubt(each, use) && this.proofs.hold(each));
+    const last = open.find((each) => !this.isShunned(each, use) && this.proofs.hold(each));
     const at = last === undefined ? -1 : this.retired.indexOf(last);
     if (at !== -1) this.free.push(...this.retired.splice(at, 1));
     return last === undefined ? undefined : this.use(last);
@@ -296,8 +295,13 @@ export class Connections {
     for (const connection of this.retired.splice(0)) connection.close();
   }
 
-  /** Whether answers of earlier requests may come over it, where that must not be. Streams have numbers. */
-  private isInDoubt(connection: Connection, use: ConnectionUse): boolean {
+  /**
+   * Whether answers of earlier requests may come over it, where that must not be; each call to a distrusted node has a
+   * connection of its own. Streams have numbers.
+   */
+  private isShunned(connection: Connection, use: ConnectionUse): boolean {
+    if (connection.protocol === "h2") return false;
+    if (this.isDistrusted) return true;
     return connection.isInDoubt && (use === "unused" || (use === "POST" && this.target.steps.isDoubtful));
   }
 
