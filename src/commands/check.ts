@@ -115,8 +115,11 @@ const CACHE_SHARE = 1.3;
 
 /** Beyond the base: answers that clients do not read, bodies of calls, rare garbage collections. */
 const RESERVE = 280 * MIB;
-/** A connection with the largest head, of which the end has not come: with this `limits.uri`, and more with a larger one. */
-const CONNECTION = { plain: 36 * 1024, tls: 80 * 1024, uri: 8 * 1024 };
+/**
+ * A connection with the largest head, of which the end has not come: with this `limits.uri`, and more with a larger one. What a
+ * URL leaves of that may be fields, of which each byte takes more.
+ */
+const CONNECTION = { plain: 36 * 1024, tls: 80 * 1024, uri: 8 * 1024, ofEachByteMore: 2.5 };
 
 /** Bytes of memory that a process with this configuration takes. */
 interface MemoryEstimate {
@@ -130,7 +133,8 @@ interface MemoryEstimate {
 export function estimateMemory({ cache, listen, limits }: Pick<Config, "cache" | "listen" | "limits">): MemoryEstimate {
   const underLoad = BASE + CACHE_SHARE * cache.memory.maxBytes;
   const connection = listen.tls === undefined ? CONNECTION.plain : CONNECTION.tls;
-  const connections = listen.maxConnections * (connection + Math.max(0, limits.uri - CONNECTION.uri));
+  const further = CONNECTION.ofEachByteMore * Math.max(0, limits.uri - CONNECTION.uri);
+  const connections = listen.maxConnections * (connection + further);
   // Bodies in memory get 64 MiB, or four of the largest (see "What clients can make a process keep").
   const bodies = Math.max(0, 4 * limits.requestBody - 64 * MIB);
   return { underLoad, limit: underLoad + RESERVE + connections + bodies };

@@ -24,7 +24,7 @@ test.each([
   ["a larger cache", { cache: { memory: { maxBytes: "128MiB" } } }, 1.3 * 64, 1.3 * 64],
   // Idle ones were counted, at 9 KiB: heads of 23.5 kB that do not end take four times that.
   ["more connections", { listen: { maxConnections: 10_000 + 102_400 } }, 0, 3_600],
-  ["longer URLs", { limits: { uri: "72KiB" } }, 0, 625],
+  ["longer URLs", { limits: { uri: "72KiB" } }, 0, 1_562.5],
   ["no shorter URLs", { limits: { uri: "4KiB" } }, 0, 0],
   ["larger settlements", { limits: { requestBody: "20MiB" } }, 0, 16],
 ])("the estimate counts %s", (_what, keys, underLoad, limit) => {

@@ -27,7 +27,7 @@ const ENTRY: Entry = {
 
 /**
  * Releases at one Redis read each other's entries when the number in the key is the same. Whoever changes the layout
- * below gives it another number in `redis/protocol.ts`, and then writes both anew here.
+ * below gives it another number in `redis/keys.ts`, and then writes both anew here.
  */
 const NUMBER = 6;
 const LAYOUT =
