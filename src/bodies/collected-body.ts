@@ -23,6 +23,8 @@ export interface CollectOptions {
   readonly announced?: number | undefined;
   /** Chunks of any size that are taken, besides one for each 16 bytes. */
   readonly freeChunks?: number;
+  /** Called with the bytes that are held, whenever there are more. */
+  readonly onHeld?: ((bytes: number) => void) | undefined;
 }
 
 /** How the body of a client's request is collected. */
@@ -39,6 +41,7 @@ export class CollectedBody {
   private readonly limit: number;
   private readonly announced: number | undefined;
   private readonly freeChunks: number;
+  private readonly onHeld: CollectOptions["onHeld"];
   private block = NOTHING;
   /** Bytes of the block that are filled. */
   private held = 0;
@@ -46,10 +49,11 @@ export class CollectedBody {
   private chunks = 0;
 
   /** @param limit bytes that are taken in all */
-  constructor(limit: number, { announced, freeChunks = FREE_CHUNKS }: CollectOptions = {}) {
+  constructor(limit: number, { announced, freeChunks = FREE_CHUNKS, onHeld }: CollectOptions = {}) {
     this.limit = limit;
     this.announced = announced;
     this.freeChunks = freeChunks;
+    this.onHeld = onHeld;
   }
 
   /** Bytes since the last {@link take}. */
@@ -73,6 +77,7 @@ export class CollectedBody {
       chunk.copy(this.block, this.held);
     }
     this.held += chunk.length;
+    this.onHeld?.(this.held);
     return undefined;
   }
 

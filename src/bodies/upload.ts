@@ -9,8 +9,6 @@ const AHEAD = 64 * 1024;
 export interface UploadOptions extends CollectOptions {
   /** Bytes of the largest body. */
   readonly most: number;
-  /** Notified of bytes that are held from now on; of a negative number when they are held no more. */
-  readonly onHeld?: (bytes: number) => void;
 }
 
 /**
@@ -63,7 +61,7 @@ export class Upload extends Readable {
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
-    this.options.onHeld?.(-this.collected.length);
+    this.options.onHeld?.(0);
     callback(error);
   }
 
@@ -75,7 +73,6 @@ export class Upload extends Readable {
       this.destroy(refusedBody(fault, this.options.most));
       return;
     }
-    this.options.onHeld?.(chunk.length);
     // What comes in one turn goes on in one piece.
     if (this.isWanted && !this.isFlushing) {
       this.isFlushing = true;
@@ -98,7 +95,7 @@ export class Upload extends Readable {
     if (!this.isWanted || this.destroyed) return;
     if (length > 0) {
       this.isWanted = false;
-      this.options.onHeld?.(-length);
+      this.options.onHeld?.(0);
       this.push(this.collected.take());
     }
     if (this.hasArrived && this.collected.length === 0) this.push(null);

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import { AT_ONCE, type BodyReader, TooCostly } from "../bodies/body-reader.ts";
 import { CollectedBody, collectOptionsOf } from "../bodies/collected-body.ts";
+import { HeldBodies, type HeldBody } from "../bodies/held-bodies.ts";
 import { readRequestBody, type RequestContent, type RequestForm } from "../bodies/request.ts";
 import { refusedBody, Upload } from "../bodies/upload.ts";
 import { readNoMore } from "../connections/refused-connections.ts";
@@ -12,29 +13,17 @@ import type { RequestContext } from "./context.ts";
 /** What the bodies of requests may take in all. A body that comes in one piece with its head is not counted. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** So many of the largest body that is accepted may be on their way at once, where that is more. */
-const MIN_BODIES = 4;
-
-/** A body that is not answered yet. */
-interface Receipt {
-  readonly context: RequestContext;
-  bytes: number;
-  /** It takes no memory any more. */
-  isOver: boolean;
-}
-
 /** Called with a body, or why there is none. */
 type BodyRead = (error: Error | null, body?: Buffer) => void;
 
 /**
  * Reads bodies of requests, as bytes: what goes upstream is what came. They take memory until they are complete, and
  * from then on until their request is answered. When they are too much in all, the one that has been on its way longest
- * is given up; one that is complete never is.
+ * is given up.
  */
 export class Uploads {
-  private readonly incomplete = new Set<Receipt>();
+  private readonly bodies = new HeldBodies({ most: MAX_BYTES });
   private readonly refuse: (context: RequestContext) => void;
-  private bytes = 0;
 
   /** @param refuse answers a request whose body is given up, and ends its connection */
   constructor(refuse: (context: RequestContext) => void) {
@@ -53,28 +42,26 @@ export class Uploads {
       done(refusedBody("too-large", limit));
       return;
     }
-    const receipt = context.request.complete ? undefined : this.begin(context);
-    const collected = new CollectedBody(limit, collectOptionsOf(context.request));
+    const held = context.request.complete ? undefined : this.begin(context);
+    const collected = new CollectedBody(limit, { ...collectOptionsOf(context.request), onHeld: held?.note });
     let isOver = false;
     const end = (error: Error | null) => {
       if (isOver) return;
       isOver = true;
       const content = collected.take();
-      if (error !== null && receipt !== undefined) this.release(receipt);
+      if (error !== null) held?.release();
       done(error, error === null ? content : undefined);
     };
     // It stays to the end: Node keeps each chunk that nobody listens for, which costs more than to bring it.
     const take = (chunk: Buffer) => {
       if (isOver) return;
       const fault = collected.add(chunk);
-      if (fault !== undefined) {
-        if (fault === "too-many-chunks") readNoMore(context.request);
-        return end(refusedBody(fault, limit));
-      }
-      if (receipt !== undefined) this.count(receipt, chunk.length, limit);
+      if (fault === undefined) return;
+      if (fault === "too-many-chunks") readNoMore(context.request);
+      end(refusedBody(fault, limit));
     };
     const finish = () => {
-      if (receipt !== undefined) this.incomplete.delete(receipt);
+      held?.complete();
       // NaN where the request says no length.
       const isCutOff = announced >= 0 && announced !== collected.length;
       end(isCutOff ? new GatewayError("malformed_body", "the body is not as long as its content-length says") : null);
@@ -85,47 +72,31 @@ export class Uploads {
   /** A body that is streamed on. It takes memory as long as nobody reads it. As {@link read}, in the turn of the head. */
   stream(context: RequestContext, body: Readable): Upload {
     const { requestBody: most } = context.snapshot.config.limits;
-    const receipt = this.begin(context, () => upload.destroy());
-    const onHeld = (bytes: number): void => this.count(receipt, bytes, most);
-    const upload = new Upload(body, { most, onHeld, ...collectOptionsOf(context.request) });
-    body.once("end", () => this.incomplete.delete(receipt));
+    const held = this.begin(context, () => upload.destroy());
+    const upload = new Upload(body, { most, onHeld: held.note, ...collectOptionsOf(context.request) });
+    body.once("end", held.complete);
     upload.once("error", (error) => {
-      this.release(receipt);
+      held.release();
       if (error instanceof GatewayError && error.code === "malformed_body") readNoMore(context.request);
     });
     return upload;
   }
 
   /** `onAnswered` is called when there is no answer to come any more. */
-  private begin(context: RequestContext, onAnswered: () => void = () => undefined): Receipt {
-    const receipt: Receipt = { context, bytes: 0, isOver: false };
-    this.incomplete.add(receipt);
+  private begin(context: RequestContext, onAnswered: () => void = () => undefined): HeldBody {
+    const held = this.bodies.begin({
+      largest: context.snapshot.config.limits.requestBody,
+      giveUp: () => {
+        // What it has taken is needed at once.
+        readNoMore(context.request);
+        this.refuse(context);
+      },
+    });
     context.response.once("close", () => {
-      this.release(receipt);
+      held.release();
       onAnswered();
     });
-    return receipt;
-  }
-
-  /** It takes no memory any more, whatever still comes. */
-  private release(receipt: Receipt): void {
-    this.incomplete.delete(receipt);
-    this.bytes -= receipt.bytes;
-    receipt.bytes = 0;
-    receipt.isOver = true;
-  }
-
-  private count(receipt: Receipt, bytes: number, limit: number): void {
-    if (receipt.isOver) return;
-    receipt.bytes += bytes;
-    this.bytes += bytes;
-    if (bytes < 0 || this.bytes <= Math.max(MAX_BYTES, MIN_BODIES * limit)) return;
-    const [longest] = this.incomplete;
-    if (longest === undefined) return;
-    this.incomplete.delete(longest);
-    // What it has taken is needed at once.
-    readNoMore(longest.context.request);
-    this.refuse(longest.context);
+    return held;
   }
 }
 

@@ -84,7 +84,7 @@ describe("a collected body", () => {
 
 test("an upload gives back what it held", async () => {
   let held = 0;
-  const options = { most: 15_000, onHeld: (bytes: number) => (held += bytes) };
+  const options = { most: 15_000, onHeld: (bytes: number) => (held = bytes) };
   const unread = new Upload(Readable.from(inChunks(body, 100)), options);
   await unread.whenReady();
   expect(held).toBe(15_000);

@@ -1,0 +1,84 @@
+/** So many of the largest body that is accepted may be in memory at once, where that is more. */
+const LEAST_BODIES = 4;
+
+export interface HeldBodiesOptions {
+  /** Bytes in all. */
+  readonly most: number;
+  /** A body of no more bytes is not counted. */
+  readonly free?: number;
+}
+
+/** What is known of a body before it comes. */
+export interface HeldBodyTerms {
+  /** Bytes of the largest that is accepted. */
+  readonly largest: number;
+  /** Called, once at most, when others need its room. */
+  readonly giveUp: () => void;
+}
+
+/** One body that takes memory. */
+export interface HeldBody {
+  /** So many bytes of it are here now. */
+  readonly note: (bytes: number) => void;
+  /** All of it is here: it is not given up any more. */
+  readonly complete: () => void;
+  /** It takes no memory any more, whatever still comes. */
+  readonly release: () => void;
+}
+
+/**
+ * Bodies that are kept until they are complete, and from then on until nobody needs them, bounded by what they take of memory in
+ * all. Beyond it the one that has been on its way longest is given up; one that is complete never is.
+ */
+export class HeldBodies {
+  private readonly most: number;
+  private readonly free: number;
+  /** Of those that are on their way, the one that has been longest first: how each is given up. */
+  private readonly coming = new Set<() => void>();
+  private bytes = 0;
+
+  constructor({ most, free = 0 }: HeldBodiesOptions) {
+    this.most = most;
+    this.free = free;
+  }
+
+  begin({ largest, giveUp }: HeldBodyTerms): HeldBody {
+    let held = 0;
+    let isListed = false;
+    let isReleased = false;
+    const list = (): void => {
+      if (!isListed) this.coming.add(giveUp);
+      isListed = true;
+    };
+    const complete = (): void => {
+      this.coming.delete(giveUp);
+      isListed = true;
+    };
+    const note = (bytes: number): void => {
+      if (isReleased || (bytes <= this.free && held === 0)) return;
+      list();
+      const more = bytes - held;
+      held = bytes;
+      this.bytes += more;
+      if (more > 0 && this.isFull(largest)) this.giveUpLongest();
+    };
+    const release = (): void => {
+      note(0);
+      complete();
+      isReleased = true;
+    };
+    return { note, complete, release };
+  }
+
+  /** There is no room for more, where a body may have so many bytes. */
+  isFull(largest: number): boolean {
+    return this.bytes > Math.max(this.most, LEAST_BODIES * largest);
+  }
+
+  private giveUpLongest(): void {
+    const [longest] = this.coming;
+    if (longest === undefined) return;
+    this.coming.delete(longest);
+    longest();
+  }
+}
