@@ -10,6 +10,7 @@ import { localCoordinator } from "../sharing/alone.ts";
 import { createClient, readFault, type RedisClient, type RedisFault } from "../sharing/redis/client.ts";
 import { defineScript, runScript } from "../sharing/redis/scripts.ts";
 import { silentObserver } from "../upstream/observer.ts";
+import { heldAnswers } from "../upstream/parts.ts";
 import { Upstream } from "../upstream/upstream.ts";
 
 /** Page sizes to try, the largest first: servers clamp, ignore or refuse what is too large for them. */
@@ -80,6 +81,7 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
       clock,
       files: new FileWatcher(clock),
       bodies: new BodyReader({ clock, largest: () => limits.responseBody }),
+      answers: heldAnswers(),
       random: Math.random,
       coordinator,
       observer: silentObserver,

@@ -135,7 +135,8 @@ export function estimateMemory({ cache, listen, limits }: Pick<Config, "cache" |
   const connection = listen.tls === undefined ? CONNECTION.plain : CONNECTION.tls;
   const further = CONNECTION.ofEachByteMore * Math.max(0, limits.uri - CONNECTION.uri);
   const connections = listen.maxConnections * (connection + further);
-  // Bodies in memory get 64 MiB, or four of the largest (see "What clients can make a process keep").
+  // Bodies in memory get 64 MiB, answers of registries 256, or four of the largest (see "What clients can make a process keep").
   const bodies = Math.max(0, 4 * limits.requestBody - 64 * MIB);
-  return { underLoad, limit: underLoad + RESERVE + connections + bodies };
+  const answers = Math.max(256 * MIB, 4 * limits.responseBody);
+  return { underLoad, limit: underLoad + RESERVE + connections + bodies + answers };
 }

@@ -4,7 +4,7 @@ import type { UpstreamConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import { localCoordinator } from "../sharing/alone.ts";
 import { silentObserver } from "../upstream/observer.ts";
-import type { UpstreamLimits } from "../upstream/parts.ts";
+import { heldAnswers, type UpstreamLimits } from "../upstream/parts.ts";
 import { Upstream } from "../upstream/upstream.ts";
 import { HostTurns, MOST_QUESTIONS } from "./host-turns.ts";
 
@@ -107,6 +107,7 @@ export class Prober {
         clock,
         files,
         bodies: this.bodies,
+        answers: heldAnswers(),
         random: Math.random,
         coordinator,
         observer: silentObserver,

@@ -23,6 +23,7 @@ import { InFlight } from "../requests/in-flight.ts";
 import { registriesOf } from "../requests/aggregate.ts";
 import { createPublicListener } from "../requests/listener.ts";
 import { type Coordination } from "../sharing/coordination.ts";
+import { heldAnswers } from "../upstream/parts.ts";
 import type { GatewayOptions } from "./gateway.ts";
 import { Overload } from "./overload.ts";
 import { ReplicaStateSource } from "./replica-state.ts";
@@ -173,6 +174,7 @@ function createSnapshots(
       clock,
       files,
       bodies,
+      answers: heldAnswers(),
       random,
       observer: observers.upstreams(() => snapshots.latest.upstreams),
       forget: (admin) => void coordinator.epochs.purge(admin, purgeScopes()),

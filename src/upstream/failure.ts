@@ -111,6 +111,12 @@ export function tooCostly(upstream: string): Failure {
   return { reason: "too-large", error: unusable(upstream, text, "upstream_too_large") };
 }
 
+/** Answers that are kept until they are complete take too much memory in all: this one is given up. */
+export function tooManyAnswers(): Failure {
+  const text = "the gateway has too many large answers of registries on their way; try again in 1 s";
+  return { reason: "internal", error: new GatewayError("overloaded", text, { retryAfter: 1 }) };
+}
+
 /** A 502 for an answer that is none of the registry API; `text` follows `upstream "alias" `. */
 export function unusable(upstream: string, text: string, code: ErrorCode = "upstream_invalid"): GatewayError {
   return new GatewayError(code, `upstream "${upstream}" ${text}`);

@@ -1,4 +1,5 @@
-import type { BodyReader } from "../bodies/body-reader.ts";
+import { AT_ONCE, type BodyReader } from "../bodies/body-reader.ts";
+import { HeldBodies } from "../bodies/held-bodies.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
@@ -27,6 +28,8 @@ export interface UpstreamEnvironment {
   readonly files: FileWatcher;
   /** Reads the bodies of large answers. */
   readonly bodies: BodyReader;
+  /** The large answers that are kept until they are complete: {@link heldAnswers}. */
+  readonly answers: HeldBodies;
   /** From 0 to 1, as Math.random. */
   readonly random: () => number;
   readonly coordinator: Pick<Coordinator, "actions" | "announcements" | "limits">;
@@ -41,6 +44,7 @@ export interface UpstreamParts {
   readonly limits: UpstreamLimits;
   readonly clock: Clock;
   readonly bodies: BodyReader;
+  readonly answers: HeldBodies;
   readonly random: () => number;
   readonly observer: UpstreamObserver;
   readonly nodes: Nodes;
@@ -62,6 +66,9 @@ export interface UpstreamParts {
   readonly hedges: RetryBudget;
 }
 
+/** What answers of more than 64 KiB may take in all, of all registries, while they are kept until they are complete. */
+const MOST_ANSWERS = 256 * 1024 * 1024;
+
 /** How long it is known of a request that it failed. */
 const REMEMBERED: Duration = 10_000;
 /** Retries a second on top of their share of the calls. */
@@ -79,13 +86,18 @@ interface UpstreamHooks {
   readonly onChange: () => void;
 }
 
+/** The answers of all upstreams of a process, bounded in all. */
+export function heldAnswers(most = MOST_ANSWERS): HeldBodies {
+  return new HeldBodies({ most, free: AT_ONCE });
+}
+
 /** The parts of one upstream, each built from those before it. */
 export function createParts(
   config: UpstreamConfig,
   environment: UpstreamEnvironment,
   hooks: UpstreamHooks,
 ): UpstreamParts {
-  const { clock, bodies, random, observer, limits } = environment;
+  const { clock, bodies, answers, random, observer, limits } = environment;
   const { auth: credentials } = hooks.own;
   const rateLimit = createRateLimit(config, environment, hooks.groups);
   const operatorActions = new OperatorActions(config.name, environment.coordinator.actions, clock);
@@ -99,6 +111,7 @@ export function createParts(
     limits,
     clock,
     bodies,
+    answers,
     random,
     observer,
     nodes,

@@ -27,6 +27,7 @@ test.each([
   ["longer URLs", { limits: { uri: "72KiB" } }, 0, 1_562.5],
   ["no shorter URLs", { limits: { uri: "4KiB" } }, 0, 0],
   ["larger settlements", { limits: { requestBody: "20MiB" } }, 0, 16],
+  ["larger answers", { limits: { responseBody: "72MiB" } }, 0, 32],
 ])("the estimate counts %s", (_what, keys, underLoad, limit) => {
   const [before, after] = [estimate({}), estimate(keys)];
   expect(Math.abs(after[0]! - before[0]! - underLoad)).toBeLessThanOrEqual(1);

@@ -14,7 +14,7 @@ import { localCoordinator } from "../../src/sharing/alone.ts";
 import type { Coordinator } from "../../src/sharing/ports.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import type { StreamedCall, UpstreamCall } from "../../src/upstream/call.ts";
-import type { UpstreamEnvironment } from "../../src/upstream/parts.ts";
+import { heldAnswers, type UpstreamEnvironment } from "../../src/upstream/parts.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { RecordingObserver } from "./recording-observer.ts";
@@ -56,6 +56,7 @@ export interface EnvironmentOptions {
   /** By default seeded. */
   readonly random?: () => number;
   readonly limits?: UpstreamEnvironment["limits"];
+  readonly answers?: UpstreamEnvironment["answers"];
 }
 
 /** Upstreams that end with the test; not started: nothing is asked in the background. */
@@ -72,6 +73,7 @@ export function openUpstreams(
     clock: time,
     files: new FileWatcher(time),
     bodies,
+    answers: options.answers ?? heldAnswers(),
     random: options.random ?? mulberry32(1),
     coordinator: options.coordinator ?? localCoordinator(time),
     observer,

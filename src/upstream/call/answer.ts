@@ -3,7 +3,7 @@ import { AT_ONCE, TooCostly } from "../../bodies/body-reader.ts";
 import { toGatewayError } from "../../errors.ts";
 import { isCached, OPERATION_RECORDS } from "../../spec/operations.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
-import { type Failure, tooCostly } from "../failure.ts";
+import { type Failure, tooCostly, tooManyAnswers } from "../failure.ts";
 import { decodeAnswer, isCoded, type RawAnswer, readAnswer, type Reading } from "../wire/answer.ts";
 import { connectionFailure, OutOfStep } from "../wire/connection-failure.ts";
 import type { Exchange } from "../wire/in-step.ts";
@@ -18,6 +18,10 @@ export async function readOutcome(attempt: Attempt, outcome: RawAnswer | Failure
     const context = readingContext(parts, call, node.index);
     const raw = isCoded(outcome) ? await decodeAnswer(outcome, context) : outcome;
     if ("reason" in raw) return failed(raw);
+    if (raw !== outcome && raw.body.length > AT_ONCE) {
+      attempt.held.note(raw.body.length);
+      if (parts.answers.isFull(context.maxBody)) return failed(tooManyAnswers());
+    }
     return readAnswer(raw, await readBody(attempt, raw.body), context);
   } catch (error) {
     return failed(error instanceof TooCostly ? tooCostly(name) : { reason: "internal", error: toGatewayError(error) });

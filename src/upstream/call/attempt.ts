@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { HeldBody } from "../../bodies/held-bodies.ts";
 import type { Duration, Instant } from "../../clock.ts";
 import { type Fields, filterFields } from "../../fields.ts";
 import { TRACE_FIELDS } from "../../trace-context.ts";
@@ -27,6 +28,8 @@ interface AttemptOptions {
   readonly body: Readable | Buffer | undefined;
   /** The answer to an earlier attempt was to another request: the answer to this one has to be to none. */
   readonly wantsUnused: boolean;
+  /** What its answer takes of memory while it is kept. */
+  readonly held: HeldBody;
 }
 
 /** One request of a call to one node. */
@@ -39,6 +42,7 @@ export class Attempt {
   readonly startedAt: Instant;
   readonly deadline: Instant;
   readonly request: WireRequest;
+  readonly held: HeldBody;
   /** What is to come while it has not ended, in this order; nothing where no other may run beside it. */
   moments: Moment[] = [];
   isOver = false;
@@ -54,6 +58,7 @@ export class Attempt {
     this.kind = kind;
     this.isBeside = options.isBeside;
     this.node = node;
+    this.held = options.held;
     this.deadline = options.deadline;
     this.startedAt = startedAt;
     this.quietSince = startedAt;
@@ -97,6 +102,7 @@ export class Attempt {
   close(reason?: Error): void {
     this.isOver = true;
     this.node.load.inFlight -= 1;
+    this.held.release();
     this.request.abort(reason);
   }
 

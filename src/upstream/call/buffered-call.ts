@@ -215,8 +215,10 @@ class CallRun {
     const { attemptTimeout, hedge, name: upstream } = config;
     // A sole node may use all of the time.
     const isSole = !choice.hasOther(Infinity, [node]);
+    const { responseBody: maxBody } = limits;
+    const held = parts.answers.begin({ largest: maxBody, giveUp: () => answer.giveUp() });
     const answer = new AwaitedAnswer(
-      { clock, upstream, maxBody: limits.responseBody, requestedAt: now },
+      { clock, upstream, maxBody, requestedAt: now, held },
       (outcome) => void readOutcome(attempt, outcome).then((reading) => this.noteEnd(attempt, reading)),
     );
     const attempt = new Attempt(
@@ -231,6 +233,7 @@ class CallRun {
         credentials,
         body: call.body,
         wantsUnused: this.strayed.length > 0,
+        held,
       },
       answer,
     );

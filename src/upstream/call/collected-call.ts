@@ -2,6 +2,7 @@ import { readAnswerBody } from "../../bodies/answer.ts";
 import { AT_ONCE } from "../../bodies/body-reader.ts";
 import { collect, NotCollected } from "../../bodies/collected-body.ts";
 import type { CollectedAnswer, StreamedCall } from "../call.ts";
+import { tooManyAnswers } from "../failure.ts";
 import type { UpstreamParts } from "../parts.ts";
 import { refusedAnswer } from "../wire/answer.ts";
 import { streamCall } from "./streamed-call.ts";
@@ -15,13 +16,18 @@ import { streamCall } from "./streamed-call.ts";
 export async function collectCall(parts: UpstreamParts, call: StreamedCall): Promise<CollectedAnswer> {
   const { body: stream, mayBeCut, ...head } = await streamCall(parts, call);
   const context = { upstream: parts.config.name, maxBody: parts.limits.responseBody };
+  const giveUp = (): void => void stream.destroy(tooManyAnswers().error);
+  const held = parts.answers.begin({ largest: context.maxBody, giveUp });
   try {
-    const body = await collect(stream, context.maxBody);
+    const body = await collect(stream, context.maxBody, { onHeld: held.note });
+    held.complete();
     const receivedAt = parts.clock.now();
     const isDoubtful = mayBeCut() || (head.origin !== undefined && (await mayBeOfEndpoint(parts, body)));
     return { ...head, body, receivedAt, isDoubtful };
   } catch (error) {
     throw error instanceof NotCollected ? refusedAnswer(error.fault, context).error : error;
+  } finally {
+    held.release();
   }
 }
 

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { CollectedBody } from "../../bodies/collected-body.ts";
+import type { HeldBody } from "../../bodies/held-bodies.ts";
 import { endToEndFields, type Fields, fieldsOfDecodedBody } from "../../fields.ts";
 import type { StreamedAnswer } from "../call.ts";
 import type { Failure } from "../failure.ts";
@@ -37,9 +38,11 @@ export class StreamedAnswerReader implements AnswerListener {
   isHeldUp = false;
   private readonly context: ReadingContext;
   private readonly listener: StreamListener;
+  /** What it takes of memory while it is kept, because it is coded. */
+  private readonly held: HeldBody;
   private request: WireRequest | undefined;
   /** What came in this turn: it goes on in one piece. Of an answer that is coded, all that came. */
-  private readonly piece: CollectedBody;
+  private piece: CollectedBody;
   private isPassingOn = false;
   /** As the client gets it. */
   private body: Readable | undefined;
@@ -48,9 +51,10 @@ export class StreamedAnswerReader implements AnswerListener {
   /** Of an answer that is passed on and says that the registry is busy. */
   private busy: Failure | undefined;
 
-  constructor(context: ReadingContext, listener: StreamListener) {
+  constructor(context: ReadingContext, listener: StreamListener, held: HeldBody) {
     this.context = context;
     this.listener = listener;
+    this.held = held;
     this.piece = new CollectedBody(context.maxBody);
   }
 
@@ -68,8 +72,9 @@ export class StreamedAnswerReader implements AnswerListener {
     this.busy = findBusy(status, passed, context.upstream);
     listener.head(this.busy, passed);
     const head = { status, fields: passed, setsCookie: fields.includes("set-cookie") };
-    if (isCoded) this.coded = { head, fields };
-    else this.handOver(head);
+    if (!isCoded) return void this.handOver(head);
+    this.coded = { head, fields };
+    this.piece = new CollectedBody(context.maxBody, { onHeld: this.held.note });
   }
 
   onData(chunk: Buffer): void {

@@ -3,7 +3,7 @@ import type { CancelTimer, Instant } from "../../clock.ts";
 import { clientGone, GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import type { StreamedAnswer, StreamedCall } from "../call.ts";
-import { answerTimeout, type Failure } from "../failure.ts";
+import { answerTimeout, type Failure, tooManyAnswers } from "../failure.ts";
 import type { UpstreamParts } from "../parts.ts";
 import { Admission } from "./admission.ts";
 import { Attempt, chooseNode, readingContext } from "./attempt.ts";
@@ -150,7 +150,9 @@ class StreamedRun implements StreamListener {
   private send(credentials: Fields | undefined): void {
     const { parts, call } = this;
     const node = chooseNode(parts, { tried: [], pagination: call.pagination, isBeside: false });
-    const reader = new StreamedAnswerReader(readingContext(parts, call, node.index), this);
+    const giveUp = (): void => this.ended(tooManyAnswers(), false);
+    const held = parts.answers.begin({ largest: parts.limits.responseBody, giveUp });
+    const reader = new StreamedAnswerReader(readingContext(parts, call, node.index), this, held);
     this.reader = reader;
     this.attempt = new Attempt(
       parts,
@@ -165,6 +167,7 @@ class StreamedRun implements StreamListener {
         credentials,
         body: call.body,
         wantsUnused: false,
+        held,
       },
       reader,
     );

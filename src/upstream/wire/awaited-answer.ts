@@ -2,7 +2,8 @@ import { AT_ONCE } from "../../bodies/body-reader.ts";
 import { CollectedBody } from "../../bodies/collected-body.ts";
 import type { AbortSignalLike, Clock, Instant } from "../../clock.ts";
 import type { Fields } from "../../fields.ts";
-import { answerTimeout, type Failure, removed } from "../failure.ts";
+import type { HeldBody } from "../../bodies/held-bodies.ts";
+import { answerTimeout, type Failure, removed, tooManyAnswers } from "../failure.ts";
 import { type RawAnswer, refusedAnswer, refuseTransferCoding } from "./answer.ts";
 import { connectionFailure } from "./connection-failure.ts";
 import { type AnswerListener, type ConnectionSource, type NodeRequest, WireRequest } from "./request.ts";
@@ -14,6 +15,8 @@ interface AwaitedOptions {
   /** Largest body, bytes. */
   readonly maxBody: number;
   readonly requestedAt: Instant;
+  /** What it takes of memory, where that is counted: until its call is done with it. */
+  readonly held?: HeldBody;
 }
 
 /** Large answers that are complete; no more than there are calls at once. */
@@ -48,20 +51,20 @@ export class AwaitedAnswer implements AnswerListener {
   constructor(options: AwaitedOptions, settle: (outcome: RawAnswer | Failure) => void) {
     this.options = options;
     this.settle = settle;
-    this.body = new CollectedBody(options.maxBody);
+    this.body = new CollectedBody(options.maxBody, { onHeld: options.held?.note });
   }
 
   onHead(status: number, fields: Fields): void {
     this.status = status;
     this.fields = fields;
-    const { upstream, maxBody } = this.options;
+    const { upstream, maxBody, held } = this.options;
     const refusal = refuseTransferCoding(fields, upstream);
     if (refusal !== undefined) return this.fail(refusal);
     const length = fields.indexOf("content-length");
     if (length === -1) return;
     const announced = Number(fields[length + 1]);
     if (announced > maxBody) this.fail(refusedAnswer("too-large", this.options));
-    else this.body = new CollectedBody(maxBody, { announced });
+    else this.body = new CollectedBody(maxBody, { announced, onHeld: held?.note });
   }
 
   onData(chunk: Buffer): void {
@@ -72,12 +75,19 @@ export class AwaitedAnswer implements AnswerListener {
 
   onComplete(): void {
     const receivedAt = this.options.clock.now();
+    this.options.held?.complete();
     if (this.body.length > AT_ONCE) inTurn(() => this.finish(receivedAt));
     else this.finish(receivedAt);
   }
 
   onFailure(error: unknown): void {
     this.fail(connectionFailure(this.options.upstream, error, this.status !== 0));
+  }
+
+  /** Others need what it takes of memory. */
+  giveUp(): void {
+    this.options.held?.release();
+    this.fail(tooManyAnswers());
   }
 
   private finish(receivedAt: Instant): void {
@@ -94,7 +104,7 @@ export class AwaitedAnswer implements AnswerListener {
   }
 }
 
-interface FetchOptions extends Omit<AwaitedOptions, "requestedAt"> {
+interface FetchOptions extends Omit<AwaitedOptions, "requestedAt" | "held"> {
   readonly deadline: Instant;
   /** Aborts when the upstream is closed. */
   readonly signal?: AbortSignalLike | undefined;
