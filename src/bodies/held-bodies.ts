@@ -22,6 +22,8 @@ export interface HeldBody {
   readonly note: (bytes: number) => void;
   /** All of it is here: it is not given up any more. */
   readonly complete: () => void;
+  /** There is no room for it, and nothing on its way that could be given up for it. */
+  readonly isTooMuch: () => boolean;
   /** It takes no memory any more, whatever still comes. */
   readonly release: () => void;
 }
@@ -67,11 +69,11 @@ export class HeldBodies {
       complete();
       isReleased = true;
     };
-    return { note, complete, release };
+    return { note, complete, isTooMuch: () => this.isFull(largest), release };
   }
 
   /** There is no room for more, where a body may have so many bytes. */
-  isFull(largest: number): boolean {
+  private isFull(largest: number): boolean {
     return this.bytes > Math.max(this.most, LEAST_BODIES * largest);
   }
 

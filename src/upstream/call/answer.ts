@@ -20,7 +20,7 @@ export async function readOutcome(attempt: Attempt, outcome: RawAnswer | Failure
     if ("reason" in raw) return failed(raw);
     if (raw !== outcome && raw.body.length > AT_ONCE) {
       attempt.held.note(raw.body.length);
-      if (parts.answers.isFull(context.maxBody)) return failed(tooManyAnswers());
+      if (attempt.held.isTooMuch()) return failed(tooManyAnswers());
     }
     return readAnswer(raw, await readBody(attempt, raw.body), context);
   } catch (error) {

@@ -85,6 +85,8 @@ export function reportCall(
   failure: Failure | undefined,
   elapsed: Duration,
 ): void {
+  // What the gateway has no room for says nothing of the registry.
+  if (failure?.reason === "internal") return;
   // That a registry wants fewer calls says nothing of how it is.
   if (failure?.reason !== "http-429") {
     const fault = failure === undefined ? "none" : consequences[failure.reason].fault;

@@ -3,7 +3,7 @@ import { CollectedBody } from "../../bodies/collected-body.ts";
 import type { HeldBody } from "../../bodies/held-bodies.ts";
 import { endToEndFields, type Fields, fieldsOfDecodedBody } from "../../fields.ts";
 import type { StreamedAnswer } from "../call.ts";
-import type { Failure } from "../failure.ts";
+import { type Failure, tooManyAnswers } from "../failure.ts";
 import { decodeWhole, findBusy, type ReadingContext, refusedAnswer, refuseHead } from "../wire/answer.ts";
 import { connectionFailure } from "../wire/connection-failure.ts";
 import { isDecoded } from "../wire/content-coding.ts";
@@ -111,8 +111,11 @@ export class StreamedAnswerReader implements AnswerListener {
   }
 
   private async passOnDecoded({ head, fields }: { head: StreamedHead; fields: Fields }): Promise<void> {
+    this.held.complete();
     const decoded = await decodeWhole(fields, this.piece.take(), this.context);
     if (!Buffer.isBuffer(decoded)) return this.listener.ended(decoded, false);
+    this.held.note(decoded.length);
+    if (this.held.isTooMuch()) return this.listener.ended(tooManyAnswers(), false);
     const body = this.handOver(head);
     body.push(decoded);
     body.push(null);
