@@ -103,7 +103,8 @@ export function changesBetween(before: KnownInstruments, after: KnownInstruments
     if (changed.length > 0) {
       changes.push({ type: "instrument_changed", instrument: { id, ...Object.fromEntries(changed) } });
     }
-    if (paused === (wasPaused ?? false)) continue;
+    // Of one that was not parsed before it is not known.
+    if (paused === (wasPaused ?? false) && known !== NOT_PARSED) continue;
     changes.push({ type: paused === true ? "instrument_paused" : "instrument_unpaused", instrument: { id } });
   }
   return changes;
@@ -133,7 +134,7 @@ async function parseKnown(text: string, digest: string): Promise<KnownInstrument
   }
 }
 
-/** Characters of the instruments of all registries that are followed. */
+/** Characters of the instruments of all registries that are followed, each with {@link OVERHEAD}. */
 const MOST_KNOWN = 48 * 1024 * 1024;
 
 /** How long instruments are kept for replicas that have to compare with them, and how soon they are written again. */
@@ -176,8 +177,9 @@ export class InstrumentMemory {
   async read(admin: string, instruments: RegistryInstruments): Promise<KnownInstruments | undefined> {
     let others = 0;
     for (const [each, { size }] of this.known) if (each !== admin) others += size;
-    if (instruments.size + others > MOST_KNOWN) return undefined;
     const { ids, texts } = instruments;
+    const size = texts.reduce((sum, { length }) => sum + length + OVERHEAD, 0);
+    if (size + others > MOST_KNOWN) return undefined;
     // A listing that has not changed comes as the very same texts.
     const known = this.taken.get(texts) ?? (await knownInstruments(ids, texts));
     this.taken.set(texts, known);

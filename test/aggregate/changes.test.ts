@@ -244,6 +244,8 @@ describe("alone", () => {
       ["instrument_added", { id }],
       ["instrument_changed", { id: "A", symbol: "A" }],
       ["instrument_changed", { id, ...fields }],
+      // Nothing was known of it.
+      ["instrument_unpaused", { id }],
       ["instrument_changed", { id, ...fields }],
       ["instrument_paused", { id }],
       ["instrument_removed", { id }],
@@ -270,6 +272,24 @@ describe("alone", () => {
     } as unknown as RegistryInstruments);
     isOver = true;
     expect(turns).toBeGreaterThanOrEqual(texts.join("").length / (80 * 1_024));
+  });
+
+  test("whether an instrument is paused is told once it is small enough to be looked at again", async () => {
+    const follower = new Follower();
+    const paused = (value: boolean, note = "") => [{ ...instrument("A"), paused: value, note }];
+    await follower.read("amulet", paused(true));
+    await follower.read("amulet", paused(true, "n".repeat(70_000)));
+    await follower.read("amulet", paused(false));
+    expect(follower.types).toContain("instrument_unpaused amulet A");
+  });
+
+  // What they cost to be searched was counted, too.
+  test("instruments of 20 MB are followed", async () => {
+    const follower = new Follower();
+    const many = Array.from({ length: 48_000 }, (_, at) => instrument(`${at}`.padStart(120, "0"), "n".repeat(100)));
+    await follower.read("amulet", many);
+    await follower.read("amulet", many.slice(1));
+    expect(follower.types).toContain(`instrument_removed amulet ${"0".repeat(120)}`);
   });
 
   test("ten thousand changes of one reading are told one by one, in rows of bounded length", async () => {
