@@ -114,6 +114,15 @@ export class CollapsedForwarding {
     stale.retryAt = now + Math.min(Math.max(took, MIN_RETRY_PAUSE), MAX_RETRY_PAUSE);
   }
 
+  /** Remembers that an answer could not be kept: what stands in its place is not renewed again at once. */
+  private noteNotStored({ resource, headers, stale }: Miss): void {
+    const { tiers, clock } = this.options;
+    const standing = tiers.select(resource, headers) ?? stale;
+    if (standing === undefined) return;
+    standing.triedAt = clock.now();
+    standing.retryAt = clock.now() + MAX_RETRY_PAUSE;
+  }
+
   /** Resolves when the refreshes that run now are over. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.refreshes);
@@ -145,7 +154,7 @@ export class CollapsedForwarding {
         const limits = { purpose, background, maxWait, deadline, signal };
         const result = await (id === undefined ? fetcher.fetch(miss, limits) : fetcher.fetchForAll(miss, limits, id));
         if (isFailure(result.cached.entry.status)) this.noteFailure(stale, startedAt);
-        else if (!result.stored && stale !== undefined) stale.retryAt = clock.now() + MAX_RETRY_PAUSE;
+        else if (!result.stored) this.noteNotStored(miss);
         hitForMiss.note(resource, headers, { ...result, status: result.cached.entry.status, at: clock.now() });
         return result;
       },

@@ -6,7 +6,15 @@ import { GatewayError } from "../errors.ts";
 import { isHeadTooLarge } from "../fields.ts";
 import { CachedEntry, MAX_SHORTENING } from "./cached-entry.ts";
 import { deriveResponse, type JudgedResponse, judgeResponse, overtaken } from "./entry.ts";
-import type { CacheObserver, FetchRequest, Fetched, FillSource, Resource, SkipReason } from "./resource.ts";
+import type {
+  CacheObserver,
+  CachePolicy,
+  FetchRequest,
+  Fetched,
+  FillSource,
+  Resource,
+  SkipReason,
+} from "./resource.ts";
 import { conditionalFields, confirms, freshen } from "./rfc/conditional.ts";
 import { isAuthorized, selectingNames, variantOf } from "./rfc/request-fields.ts";
 import { isFailure } from "./rfc/reuse.ts";
@@ -194,8 +202,12 @@ export class Fetcher {
     const skipped = stored === undefined ? (reason ?? "too-large") : undefined;
     if (stored !== undefined) resource.stored?.(stored.entry, fetched);
     if (skipped !== undefined) this.observer.skipped(resource.key, skipped);
-    if (stale !== undefined && overtakes(fetched.status, skipped, isAuthorized(resource.policy, headers))) {
-      this.tiers.overtake(resource.key, stale, overtaken(stale.entry, fetched.receivedAt, isGone(fetched.status)));
+    // What came after a purge is not the worse for what was asked before it.
+    const isCurrent = stale !== undefined && stale.entry.epoch === this.epochs.epochOf(resource.key);
+    if (isCurrent && overtakes(fetched.status, skipped, { policy: resource.policy, headers })) {
+      const { requestedAt, receivedAt, status } = fetched;
+      const instead = overtaken(stale.entry, receivedAt, isGone(status));
+      this.tiers.overtake(resource.key, stale, { instead, by: stored, requestedAt });
     }
     const cached = stored ?? new CachedEntry(judged.entry);
     return {
@@ -268,11 +280,22 @@ const NO_LATER_WORD: ReadonlySet<SkipReason> = new Set([
   "authorization",
 ]);
 
-/** Whether what is stored must not be served any more after such an answer, should the upstream fail later. */
-function overtakes(status: number, skipped: SkipReason | undefined, isAuthorized: boolean): boolean {
+/**
+ * Whether what is stored must not be served any more after such an answer, should the upstream fail later. What may be about who
+ * asked says nothing of what others get.
+ */
+function overtakes(
+  status: number,
+  skipped: SkipReason | undefined,
+  { policy, headers }: { readonly policy: CachePolicy; readonly headers: IncomingHttpHeaders },
+): boolean {
   // A stored one takes the place of what was stored; errors only here.
   if (skipped === undefined) return isGone(status);
-  return !isFailure(status) && !NO_LATER_WORD.has(skipped) && !(isAuthorized && skipped === "private");
+  if (isFailure(status) || NO_LATER_WORD.has(skipped) || policy.forwardRequestHeaders === "*") return false;
+  return !(
+    policy.sharedAuthorization &&
+    (skipped === "status" || (skipped === "private" && isAuthorized(policy, headers)))
+  );
 }
 
 /**

@@ -264,6 +264,59 @@ describe("stale-if-error", () => {
     await expect(fixture.get()).rejects.toMatchObject({ status: 502 });
   });
 
+  const HONOR: Partial<CachePolicy> = { ...POLICY, ttl: MINUTE, honorClient: true, clientFloor: 0 };
+  const INSIST = { headers: { "cache-control": "no-cache" } };
+
+  test.for<[string, Scripted]>([
+    ["403", { status: 403 }],
+    ["no-store", { fields: ["cache-control", "no-store"] }],
+  ])("an answer with %s that comes late overtakes nothing that came since it was asked for", async ([, late]) => {
+    const script: Script = (_r, n) => (n === 2 ? { ...late, delay: 2 * SECOND } : {});
+    const fixture = new CacheFixture({ policy: HONOR, script });
+    await fixture.get();
+    await fixture.advance(30 * SECOND);
+    const slow = fixture.get(INSIST);
+    await fixture.advance(SECOND);
+    // As a page that has it would be.
+    const { key } = fixture.resource;
+    const [stored] = fixture.memory.variants(key)!;
+    const now = fixture.clock.now();
+    const later = { ...stored!.entry, body: Buffer.from("later"), receivedAt: now, madeAt: now };
+    fixture.memory.put(key, later);
+    await fixture.advance(SECOND);
+    await slow;
+    expect(await fixture.get()).toMatchObject({ outcome: "hit", body: Buffer.from("later") });
+  });
+
+  test("an answer that comes after a purge does not take away what was fetched since", async () => {
+    const script: Script = (_r, n) => (n === 2 ? { status: 403, delay: 2 * SECOND } : {});
+    const fixture = new CacheFixture({ policy: HONOR, script });
+    await fixture.get();
+    const slow = fixture.get(INSIST);
+    await fixture.coordinator.epochs.purge("party::1220", ["all"]);
+    await fixture.get();
+    await fixture.advance(2 * SECOND);
+    await slow;
+    expect((await fixture.get()).outcome).toBe("hit");
+  });
+
+  test.for<[string, Partial<CachePolicy>, string]>([
+    ["credentials are forwarded", { sharedAuthorization: true }, "authorization"],
+    ["all fields are forwarded", { forwardRequestHeaders: "*" }, "x-api-key"],
+  ])("where %s, the refusal of one client does not end what others may be served", async ([, changes, name]) => {
+    const good = { headers: { [name]: "good" } };
+    const fields = ["cache-control", "public, max-age=10"];
+    const script: Script = ({ headers }, n) =>
+      n > 2 ? { fails: 502 } : headers[name] === "good" ? { fields } : { status: 401 };
+    const fixture = new CacheFixture({ policy: { ...POLICY, staleWhileRevalidate: 10 * SECOND, ...changes }, script });
+    await fixture.get(good);
+    await fixture.advance(15 * SECOND);
+    expect((await fixture.get()).outcome).toBe("stale");
+    await fixture.settle();
+    await fixture.advance(6 * SECOND);
+    expect((await fixture.get(good)).outcome).toBe("stale");
+  });
+
   test("another variant stays where one was overtaken", async () => {
     const policy = { ...POLICY, forwardRequestHeaders: ["x-t"] };
     const script: Script = ({ headers }, n) =>

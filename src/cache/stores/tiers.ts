@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Clock, Duration } from "../../clock.ts";
+import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { CacheKey, Entry, Store } from "../../sharing/entries.ts";
 import type { EpochsPort } from "../../sharing/ports.ts";
 import { fieldValue } from "../../fields.ts";
@@ -16,6 +16,12 @@ const JITTER: Duration = 1_000;
 /** A look-up in the shared tier; undefined once it is over. */
 interface LookUp {
   found: Promise<readonly CachedEntry[]> | undefined;
+}
+
+interface Overtaking {
+  readonly instead: Entry;
+  readonly by: CachedEntry | undefined;
+  readonly requestedAt: Instant;
 }
 
 interface TiersOptions {
@@ -141,13 +147,17 @@ export class Tiers {
   }
 
   /**
-   * The upstream has said something newer that is not stored, or only here: the entry stands in its own place as one that was
-   * `overtaken`, so that nothing older comes back from another tier or answer.
+   * The upstream has said something newer, asked for at `requestedAt`, that is not stored, or only here (`by`): the entry is
+   * replaced by one that says so, lest anything older comes back from another tier or answer. Not where something else came since.
    */
-  overtake(key: CacheKey, { entry }: CachedEntry, overtaken: Entry): void {
-    const isReplaced = ({ entry: other }: CachedEntry) =>
-      other !== entry && other.variant === entry.variant && other.receivedAt >= overtaken.receivedAt;
-    if (this.memory.variants(key)?.some(isReplaced) !== true) this.memory.put(key, overtaken);
+  overtake(key: CacheKey, { entry }: CachedEntry, { instead, by, requestedAt }: Overtaking): void {
+    const isLater = (cached: CachedEntry) =>
+      cached !== by &&
+      cached.entry !== entry &&
+      cached.entry.variant === entry.variant &&
+      cached.entry.receivedAt > requestedAt;
+    if (this.memory.variants(key)?.some(isLater) === true) return;
+    if (by === undefined) this.memory.put(key, instead);
     this.shared?.delete(key, entry);
   }
 
