@@ -28,6 +28,12 @@ export interface HeldBody {
   readonly release: () => void;
 }
 
+/** A body that may be given up. */
+interface Coming {
+  readonly held: () => number;
+  readonly release: () => void;
+}
+
 /**
  * Bodies that are kept until they are complete, and from then on until nobody needs them, bounded by what they take of memory in
  * all. Beyond it the one that has been on its way longest is given up; one that is complete never is.
@@ -35,8 +41,8 @@ export interface HeldBody {
 export class HeldBodies {
   private readonly most: number;
   private readonly free: number;
-  /** Of those that are on their way, the one that has been longest first: how each is given up. */
-  private readonly coming = new Set<() => void>();
+  /** Of those that are on their way, the one that has been longest first, by how each is given up. */
+  private readonly coming = new Map<() => void, Coming>();
   private bytes = 0;
 
   constructor({ most, free = 0 }: HeldBodiesOptions) {
@@ -49,7 +55,7 @@ export class HeldBodies {
     let isListed = false;
     let isReleased = false;
     const list = (): void => {
-      if (!isListed) this.coming.add(giveUp);
+      if (!isListed) this.coming.set(giveUp, { held: () => held, release });
       isListed = true;
     };
     const complete = (): void => {
@@ -62,7 +68,7 @@ export class HeldBodies {
       const more = bytes - held;
       held = bytes;
       this.bytes += more;
-      if (more > 0 && this.isFull(largest)) this.giveUpLongest();
+      if (more > 0) this.makeRoom(largest);
     };
     const release = (): void => {
       note(0);
@@ -77,10 +83,14 @@ export class HeldBodies {
     return this.bytes > Math.max(this.most, LEAST_BODIES * largest);
   }
 
-  private giveUpLongest(): void {
-    const [longest] = this.coming;
-    if (longest === undefined) return;
-    this.coming.delete(longest);
-    longest();
+  private makeRoom(largest: number): void {
+    for (const [giveUp, { held, release }] of this.coming) {
+      if (!this.isFull(largest)) return;
+      // What flows on holds nothing: to give it up makes no room.
+      if (held() === 0) continue;
+      // Takes it out of the list, too.
+      release();
+      giveUp();
+    }
   }
 }
