@@ -317,6 +317,21 @@ describe("stale-if-error", () => {
     expect((await fixture.get(good)).outcome).toBe("stale");
   });
 
+  test("what is gone does not come back where the 404 is of another variant, and has been evicted", async () => {
+    const there = { fields: ["cache-control", "max-age=10", "vary", "accept-language"] };
+    const script: Script = (_r, n) => (n === 1 ? there : n === 2 ? { status: 404 } : { fails: 502 });
+    const policy = { ...POLICY, forwardRequestHeaders: "*" as const, notFoundTtl: 2 * SECOND };
+    const fixture = new CacheFixture({ policy, script });
+    const german = { headers: { "accept-language": "de" } };
+    await fixture.get(german);
+    await fixture.advance(15 * SECOND);
+    expect((await fixture.get(german)).status).toBe(404);
+    const { key } = fixture.resource;
+    for (const { entry } of fixture.memory.variants(key)!) if (entry.status === 404) fixture.memory.delete(key, entry);
+    await fixture.advance(3 * SECOND);
+    await expect(fixture.get(german)).rejects.toMatchObject({ status: 502 });
+  });
+
   test("another variant stays where one was overtaken", async () => {
     const policy = { ...POLICY, forwardRequestHeaders: ["x-t"] };
     const script: Script = ({ headers }, n) =>

@@ -158,6 +158,8 @@ export class Tiers {
       cached.entry.receivedAt > requestedAt;
     if (this.memory.variants(key)?.some(isLater) === true) return;
     if (by === undefined) this.memory.put(key, instead);
+    // One of another variant is not in its place. That one is found first.
+    else if (by.entry.variant !== entry.variant) this.memory.put(key, { ...instead, receivedAt: requestedAt });
     this.shared?.delete(key, entry);
   }
 
