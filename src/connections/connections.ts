@@ -40,6 +40,12 @@ const IDLE_SEARCH_EVERY: Duration = 100;
 /** So many connections more may be open while it is decided whether an idle one makes room for them. */
 const ADMISSION_ROOM = 64;
 
+/**
+ * A client may have all of an answer before it is known here that it has ended: over TLS by a turn, and where the end of a
+ * registry's stream comes after its last byte.
+ */
+const MOMENT: Duration = 50;
+
 /** Requests that are read on a connection that is ending: Node makes some KiB of each. */
 const MOST_IGNORED = 256;
 
@@ -131,8 +137,7 @@ export class ClientConnections {
       const received = { request, response, answer };
       if (!isBusy(connection)) this.serve(connection, received);
       else if (!this.queued.add(connection.queue, received)) this.reset(connection.socket, "pipelined");
-      // A client may have read all of an answer a turn before that is known here, over TLS above all.
-      else if (hasBody(request)) setImmediate(() => setImmediate(() => this.endBefore(connection, request)));
+      else if (hasBody(request)) this.options.clock.after(MOMENT, () => this.endBefore(connection, request));
     };
   }
 
@@ -200,7 +205,8 @@ export class ClientConnections {
     connection.isEnding = true;
     connection.afterAnswers = () => {
       socket.end();
-      this.refused.add(socket, this.unreadTimeout);
+      const cancel = this.options.clock.after(this.unreadTimeout, () => this.reset(socket, "unread"));
+      socket.once("close", cancel);
     };
     while (queue.requests.length > at) this.ignore(connection, this.queued.takeLast(queue)!.request);
   }

@@ -54,12 +54,12 @@ export class RefusedConnections {
     this.reset = reset;
   }
 
-  /** The connection closes when its client closes it, or after `grace`. */
-  add(socket: Socket, grace: Duration = REFUSED_GRACE): void {
+  /** The connection closes when its client closes it, or after a second. */
+  add(socket: Socket): void {
     if (this.waiting.has(socket) || socket.destroyed) return;
     // Else nothing shows that the client has closed it.
     socket.resume();
-    const cancel = this.clock.after(grace, () => this.reset(socket));
+    const cancel = this.clock.after(REFUSED_GRACE, () => this.reset(socket));
     this.waiting.set(socket, cancel);
     socket.once("close", () => {
       cancel();

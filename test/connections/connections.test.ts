@@ -211,13 +211,16 @@ describe("requests that are sent ahead", () => {
     client.socket.resume();
     await expect.poll(() => begun.length).toBe(1);
     await settle();
+    clock.advance(50);
     begun[0]!.end("hello");
     await expect.poll(() => client.isClosed).toBe(true);
     expect([begun.length, answersIn(client)]).toEqual([1, 1]);
     // What the kernel has still to send, a slow client may take later than a refusal.
-    clock.advance(1_000);
+    clock.advance(1_499);
     await settle();
     expect(closed).toEqual([]);
+    clock.advance(1);
+    expect(closed).toEqual(["unread"]);
   });
 
   // Over TLS the client has its answer, and sends on, before the response is known to be closed.
@@ -236,6 +239,7 @@ describe("requests that are sent ahead", () => {
     answer = () => undefined;
     const client = await openAndSend(GET + last!);
     await settle();
+    clock.advance(50);
     client.socket.write(GET.repeat(5_000));
     await expect.poll(() => closed).toEqual(["pipelined"]);
   });
