@@ -280,6 +280,9 @@ const NO_LATER_WORD: ReadonlySet<SkipReason> = new Set([
   "authorization",
 ]);
 
+/** Those that may be about the client whose credentials went upstream. */
+const OF_WHO_ASKED: ReadonlySet<SkipReason> = new Set(["private", "vary", "no-store"]);
+
 /**
  * Whether what is stored must not be served any more after such an answer, should the upstream fail later. What may be about who
  * asked says nothing of what others get.
@@ -292,10 +295,8 @@ function overtakes(
   // A stored one takes the place of what was stored; errors only here.
   if (skipped === undefined) return isGone(status);
   if (isFailure(status) || NO_LATER_WORD.has(skipped) || policy.forwardRequestHeaders === "*") return false;
-  return !(
-    policy.sharedAuthorization &&
-    (skipped === "status" || (skipped === "private" && isAuthorized(policy, headers)))
-  );
+  if (!policy.sharedAuthorization) return true;
+  return skipped !== "status" && !(OF_WHO_ASKED.has(skipped) && isAuthorized(policy, headers));
 }
 
 /**

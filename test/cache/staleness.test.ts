@@ -317,6 +317,21 @@ describe("stale-if-error", () => {
     expect((await fixture.get(good)).outcome).toBe("stale");
   });
 
+  test.for(["no-cache, no-store, must-revalidate", "private"])(
+    "what is for one client (%s) does not end what is served to those without credentials",
+    async (cacheControl) => {
+      const script: Script = ({ headers }, n) =>
+        n > 2
+          ? { fails: 502 }
+          : { fields: ["cache-control", headers.authorization === undefined ? "public, max-age=10" : cacheControl] };
+      const fixture = new CacheFixture({ policy: { ...POLICY, sharedAuthorization: true }, script });
+      await fixture.get();
+      await fixture.advance(15 * SECOND);
+      expect((await fixture.get({ headers: { authorization: "Bearer a" } })).outcome).not.toBe("stale");
+      expect((await fixture.get()).outcome).toBe("stale");
+    },
+  );
+
   test("what is gone does not come back where the 404 is of another variant, and has been evicted", async () => {
     const there = { fields: ["cache-control", "max-age=10", "vary", "accept-language"] };
     const script: Script = (_r, n) => (n === 1 ? there : n === 2 ? { status: 404 } : { fails: 502 });
