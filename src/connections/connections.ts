@@ -205,6 +205,8 @@ export class ClientConnections {
     connection.isEnding = true;
     connection.afterAnswers = () => {
       socket.end();
+      // Else nothing shows that the client has closed it.
+      socket.resume();
       const cancel = this.options.clock.after(this.unreadTimeout, () => this.reset(socket, "unread"));
       socket.once("close", cancel);
     };
@@ -356,6 +358,7 @@ function isBusy({ current, queue }: Connection): boolean {
 function isIdle(connection: Connection): boolean {
   const { socket } = connection;
   if (isBusy(connection) || socket.destroyed) return false;
+  if (connection.isEnding) return true;
   // Node sets its time for idle connections when the last answer is out, and takes it away with the next request.
   return (socket.timeout ?? 0) > 0 || socket.bytesRead === 0;
 }

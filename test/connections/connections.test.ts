@@ -517,6 +517,20 @@ describe("when there is no place left", () => {
     expect(dropped).toBe(0);
   });
 
+  test("one that has ended after its answers makes room, too", async () => {
+    const begun: ServerResponse[] = [];
+    answer = (request, response) => void (request.url === "/slow" ? begun.push(response) : response.end("hello"));
+    const post = "POST / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    for (let i = 0; i < 3; i += 1) await openAndSend(GET.replace("/ ", "/slow ") + post);
+    await expect.poll(() => begun.length).toBe(3);
+    await settle();
+    clock.advance(50);
+    for (const response of begun) response.end("hello");
+    await settle();
+    expect(await isServed(await openAndSend(GET))).toBe(true);
+    expect(dropped).toBe(0);
+  });
+
   test("one that was refused makes room first", async () => {
     server.on("clientError", (_error, socket: Socket) => {
       connections.refuse(socket, () => socket.end("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"));
