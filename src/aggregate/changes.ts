@@ -38,7 +38,7 @@ interface Reading {
   readonly oldest: Instant;
   readonly newest: Instant;
   readonly infoAsOf: Instant;
-  /** Another one by now: it was purged, and tells nothing. */
+  /** Another one by now: it was purged, and no change is reported by it. */
   readonly epoch: string;
   /** The digest of the instruments before, where nobody has them any more. */
   lost: string | undefined;

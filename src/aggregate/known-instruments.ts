@@ -88,7 +88,7 @@ export function changesBetween(before: KnownInstruments, after: KnownInstruments
   }
   for (const [id, text] of after.fields) {
     const known = before.fields.get(id);
-    // What is not parsed may not have changed, and is told with the next that is.
+    // What is not parsed may not have changed, and is reported with the next that is.
     if (known === text || (known !== undefined && text === NOT_PARSED)) continue;
     const now = valuesOf(text);
     if (known === undefined) {

@@ -117,10 +117,10 @@ export class CollapsedForwarding {
   /** Remembers that an answer could not be kept: what stands in its place is not renewed again at once. */
   private noteNotStored({ resource, headers, stale }: Miss): void {
     const { tiers, clock } = this.options;
-    const standing = tiers.select(resource, headers) ?? stale;
-    if (standing === undefined) return;
-    standing.triedAt = clock.now();
-    standing.retryAt = clock.now() + MAX_RETRY_PAUSE;
+    const present = tiers.select(resource, headers) ?? stale;
+    if (present === undefined) return;
+    present.triedAt = clock.now();
+    present.retryAt = clock.now() + MAX_RETRY_PAUSE;
   }
 
   /** Resolves when the refreshes that run now are over. */

@@ -103,7 +103,7 @@ export function clientResponses({ onUnread, endAfterBody }: ResponseOptions): ty
 
     override end(chunk?: unknown, encoding?: unknown, callback?: unknown): this {
       if (this.statusCode >= 400 && isText(chunk) && hasUnreadBody(this.req) && mayBeRead(this.req)) {
-        // Whole for the client, whom its length is told.
+        // Whole for the client, which knows its length by a field.
         this.write(chunk, encoding);
         endAfterBody(this);
         return this;
