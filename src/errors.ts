@@ -1,35 +1,23 @@
 /** Error types of the `Proxy-Status` field that the gateway uses (RFC 9209 §2.3). */
 export type ProxyErrorType =
-  | "dns_timeout"
-  | "dns_error"
-  | "destination_unavailable"
-  | "destination_ip_prohibited"
+  | "connection_limit_reached"
   | "connection_refused"
   | "connection_terminated"
   | "connection_timeout"
-  | "connection_limit_reached"
-  | "tls_protocol_error"
-  | "tls_certificate_error"
-  | "http_request_denied"
-  | "http_response_incomplete"
-  | "http_response_header_section_size"
-  | "http_response_body_size"
-  | "http_response_content_coding"
-  | "http_response_timeout"
+  | "destination_unavailable"
+  | "dns_error"
   | "http_protocol_error"
-  | "proxy_internal_response"
+  | "http_request_denied"
+  | "http_response_body_size"
+  | "http_response_timeout"
+  | "proxy_configuration_error"
   | "proxy_internal_error"
-  | "proxy_configuration_error";
+  | "tls_protocol_error";
 
+/** One kind of error: its status, the reason that `Proxy-Status` gives, and what clients and operators read in the docs. */
 interface ErrorKind {
-  /** HTTP status. */
   readonly status: number;
-  /** Why a 502, 503 or 504 happened, for `Proxy-Status`; a place that knows better says so. */
   readonly proxyError?: ProxyErrorType;
-}
-
-/** For the documentation. */
-export interface ErrorMeaning {
   readonly means: string;
   /** What a client does about it. */
   readonly remedy: string;
@@ -38,9 +26,11 @@ export interface ErrorMeaning {
 const REPORT_IT = "Report it to the gateway's operator.";
 const TRY_LATER = "Try again after `Retry-After`, else in some seconds.";
 
-/** The errors that clients of the registries meet, by code. */
-export const CLIENT_ERRORS = {
-  // What the client sent.
+/**
+ * Every error of the gateway's own, by its code: the same in the field `Registry-Gateway-Error`, in the body, in log lines and
+ * in metrics. `docs/errors.md` is made of it.
+ */
+export const ERRORS = {
   malformed_request: {
     status: 400,
     means: "The request breaks a rule of HTTP: its version, `Host`, target, length or transfer coding.",
@@ -48,19 +38,18 @@ export const CLIENT_ERRORS = {
   },
   malformed_path: {
     status: 400,
-    means:
-      "A part of the path is empty, is not percent-encoded UTF-8, holds control characters, or has `.` or `..` in it.",
+    means: "A part of the path is empty, is not percent-encoded UTF-8, holds control characters, or is `.` or `..`.",
     remedy: "Encode each id as one path segment.",
   },
   invalid_query: {
     status: 400,
-    means: "A query parameter is given twice, is unknown, or has a value that it cannot have.",
+    means: "A query parameter is given twice, or has a value that it cannot have.",
     remedy: "Correct the parameter that the text names.",
   },
   malformed_body: {
     status: 400,
     means: "The body is not JSON in UTF-8, or not as long as its `Content-Length` says.",
-    remedy: "Send one JSON value in UTF-8 without a byte order mark.",
+    remedy: "Send one JSON value in UTF-8.",
   },
   invalid_request: {
     status: 400,
@@ -69,23 +58,17 @@ export const CLIENT_ERRORS = {
   },
   invalid_page_token: {
     status: 400,
-    means: "The page token is not one that this listing gave out, or it was altered.",
-    remedy: "List again from the beginning.",
-  },
-  listing_changed: {
-    status: 400,
-    means: "The listing has changed so much that the place to go on from is gone.",
+    means: "The page token is not one that this listing gave out.",
     remedy: "List again from the beginning.",
   },
   admin_missing: {
     status: 400,
     means: "The request does not say which registry it means.",
-    remedy: "Name the instrument admin in the path or in the admin header.",
+    remedy: "Use the base URL of one registry, or name the instrument admin in the admin header.",
   },
   admin_ambiguous: {
     status: 400,
-    means:
-      "What names the admin could be read in more than one way: twice, in a list, or by a key that looks like another.",
+    means: "What names the admin could be read in more than one way.",
     remedy: "Name the admin once, as the standard says.",
   },
   admin_disagreement: {
@@ -93,34 +76,20 @@ export const CLIENT_ERRORS = {
     means: "Path, header and body name different admins.",
     remedy: "Send the request to the registry of the instrument's admin.",
   },
-  contract_ambiguous: {
-    status: 400,
-    means: "More than one registry knows the contract id.",
-    remedy: "Name the instrument admin in the path or in the admin header.",
-  },
-  contract_refused: {
-    status: 400,
-    means: "No registry answers for the contract id, and one refused the request.",
-    remedy: "Correct the request, or name the instrument admin.",
-  },
   credential_missing: {
     status: 401,
     means: "The request shows no credential, and this gateway serves known clients alone.",
-    remedy: "Send an API key as `X-API-Key`, or a key or token as `Authorization: Bearer`.",
+    remedy: "Send an API key as `X-API-Key`, or as the token of `Authorization: Bearer`.",
   },
   credential_invalid: {
     status: 401,
-    means: "The API key or token is malformed, is not known here, or was sent in the URL.",
-    remedy: "Copy it again, or ask the gateway's operator for another; send it in a header.",
+    means: "The API key or token is malformed, or not known here.",
+    remedy: "Copy it again, or ask the gateway's operator for another.",
   },
-  credential_expired: {
-    status: 401,
-    means: "The API key or token has expired.",
-    remedy: "Get a new one.",
-  },
+  credential_expired: { status: 401, means: "The API key or token has expired.", remedy: "Get a new one." },
   credentials_differ: {
     status: 401,
-    means: "The request shows several credentials that are not the same.",
+    means: "The request shows two credentials of this gateway that are not the same.",
     remedy: "Send one.",
   },
   upstream_forbidden: {
@@ -133,20 +102,20 @@ export const CLIENT_ERRORS = {
     means: "There is nothing at this path.",
     remedy: "See `/docs` for the paths of this gateway.",
   },
+  no_such_version: {
+    status: 404,
+    means: "The registry does not serve version 2 of this endpoint.",
+    remedy: "Use version 1.",
+  },
   admin_unknown: {
     status: 404,
     means: "The gateway serves no registry of the admin that was named.",
     remedy: "See `/` for the registries of this gateway.",
   },
-  contract_unknown: {
-    status: 404,
-    means: "No registry behind the gateway knows the contract id.",
-    remedy: "Check the id; a contract that was just created may take a moment to be known.",
-  },
   instrument_unknown: {
     status: 404,
     means: "No registry behind the gateway has the instrument.",
-    remedy: "Check the id, or name the instrument admin.",
+    remedy: "Check the id, or use the base URL of one registry.",
   },
   method_not_allowed: {
     status: 405,
@@ -158,11 +127,6 @@ export const CLIENT_ERRORS = {
     means: "The request took too long to arrive.",
     remedy: "Send it again, on a better connection.",
   },
-  answer_not_read: {
-    status: 408,
-    means: "The client did not read the answer in time.",
-    remedy: "Read answers as they come.",
-  },
   instrument_ambiguous: {
     status: 409,
     means: "Several registries have an instrument with this id.",
@@ -173,29 +137,25 @@ export const CLIENT_ERRORS = {
     means: "The request body is larger than `limits.requestBody`.",
     remedy: "Send less, for example fewer legs at once.",
   },
-  uri_too_long: {
-    status: 414,
-    means: "The URL is longer than `limits.uri`.",
-    remedy: "Send a shorter one.",
-  },
+  uri_too_long: { status: 414, means: "The URL is too long.", remedy: "Send a shorter one." },
   unsupported_media_type: {
     status: 415,
     means: "The body has no JSON content type, another charset, or a content coding.",
     remedy: "Send plain JSON with `Content-Type: application/json`.",
   },
-  expectation_failed: {
-    status: 417,
-    means: "The request expects something other than `100-continue`.",
-    remedy: "Send it without `Expect`.",
-  },
   headers_too_large: {
     status: 431,
-    means: "The header fields of the request are too large, alone or with its URL, or more than 100.",
+    means: "The header fields of the request are too large.",
     remedy: "Send fewer or shorter ones.",
   },
-  too_many_requests: {
+  rate_limited: {
     status: 429,
-    means: "The registry's rate limit leaves no call for this request in time.",
+    means: "The limit that the operator set for calls to the registry leaves none for this request in time.",
+    remedy: TRY_LATER,
+  },
+  upstream_paused: {
+    status: 429,
+    means: "The registry answered 429, and the gateway obeys its `Retry-After`.",
     remedy: TRY_LATER,
   },
   client_rate_limited: {
@@ -213,17 +173,10 @@ export const CLIENT_ERRORS = {
     means: "The client closed the connection before it had its answer. Seen in logs and metrics alone.",
     remedy: "Nothing: the client is gone.",
   },
-  // What is wrong with the gateway.
-  internal_error: {
-    status: 500,
-    means: "A fault of the gateway.",
-    remedy: "Report it with the `X-Request-Id`.",
-  },
-  // What is wrong with the registry, or with the way to it.
+  internal_error: { status: 500, means: "A fault of the gateway.", remedy: "Report it with the `X-Request-Id`." },
   upstream_error: {
     status: 502,
-    means:
-      "The registry's own error, whose status this is, in other than the standard's form; the text has what it said.",
+    means: "The registry's own error, whose status this is, in another form than the standard's.",
     remedy: "As the status and the text say: correct the request, or try again after `Retry-After`.",
   },
   upstream_unreachable: {
@@ -256,12 +209,6 @@ export const CLIENT_ERRORS = {
     means: "The registry's answer is larger than `limits.responseBody`, or has too many header fields.",
     remedy: REPORT_IT,
   },
-  upstream_coding: {
-    status: 502,
-    proxyError: "http_response_content_coding",
-    means: "The registry's answer cannot be decoded.",
-    remedy: REPORT_IT,
-  },
   upstream_credentials: {
     status: 502,
     proxyError: "http_request_denied",
@@ -274,22 +221,22 @@ export const CLIENT_ERRORS = {
     means: "The URL configured for the registry is probably wrong.",
     remedy: REPORT_IT,
   },
-  nodes_disagree: {
-    status: 502,
-    proxyError: "http_protocol_error",
-    means: "Fewer of the registry's nodes say the same than `agreement` asks for.",
-    remedy: "Try again later: nodes differ for a moment when a round opens. If it lasts, tell the gateway's operator.",
-  },
   wrong_admin: {
     status: 502,
     proxyError: "proxy_configuration_error",
     means: "Another registry answers at the registry's URL.",
     remedy: REPORT_IT,
   },
+  nodes_disagree: {
+    status: 502,
+    proxyError: "http_protocol_error",
+    means: "Fewer of the registry's nodes give the same answer than `agreement` asks for.",
+    remedy: "Try again later: nodes differ for a moment when a round opens. If it lasts, tell the gateway's operator.",
+  },
   admin_not_known_yet: {
     status: 503,
     proxyError: "destination_unavailable",
-    means: "A registry has not named its admin yet, or may yet be found: the gateway cannot say whose it is.",
+    means: "A registry has not named its admin yet: the gateway cannot say whose the request is.",
     remedy: TRY_LATER,
   },
   upstream_disabled: {
@@ -298,35 +245,16 @@ export const CLIENT_ERRORS = {
     means: "The registry is not used: its nodes, or two registries, contradict each other.",
     remedy: REPORT_IT,
   },
-  agreement_missing: {
+  upstream_down: {
     status: 503,
     proxyError: "destination_unavailable",
-    means:
-      "Fewer nodes of the registry have named the same admin than `agreement.admin` asks for, so that none is used.",
-    remedy: TRY_LATER,
-  },
-  upstream_busy: {
-    status: 503,
-    proxyError: "destination_unavailable",
-    means: "The registry says that it is busy or away.",
+    means: "No node of the registry is up, or fewer than `agreement` asks for.",
     remedy: TRY_LATER,
   },
   cache_only: {
     status: 503,
     proxyError: "destination_unavailable",
-    means: "An operator has the registry in cache-only mode, and what is asked for is not in the cache.",
-    remedy: "Try again after `Retry-After`.",
-  },
-  node_cordoned: {
-    status: 503,
-    proxyError: "destination_unavailable",
-    means: "An operator has cordoned every node of the registry that could answer.",
-    remedy: "Try again after `Retry-After`.",
-  },
-  circuit_open: {
-    status: 503,
-    proxyError: "destination_unavailable",
-    means: "The registry fails on all its nodes and is given a pause.",
+    means: "The operator has the registry in cache-only mode, and what is asked for is not in the cache.",
     remedy: TRY_LATER,
   },
   queue_full: {
@@ -350,20 +278,8 @@ export const CLIENT_ERRORS = {
   stopping: {
     status: 503,
     proxyError: "connection_terminated",
-    means: "The gateway is being stopped or has just changed its configuration.",
+    means: "The gateway is being stopped.",
     remedy: "Try again at once: another replica answers.",
-  },
-  too_many_subscribers: {
-    status: 503,
-    proxyError: "connection_limit_reached",
-    means: "As many clients follow the changes of the catalogue as this gateway allows.",
-    remedy: "Try again after `Retry-After`, or ask for changes with `?since=`.",
-  },
-  upstream_connect_timeout: {
-    status: 504,
-    proxyError: "connection_timeout",
-    means: "The registry could not be connected to in time.",
-    remedy: TRY_LATER,
   },
   upstream_timeout: {
     status: 504,
@@ -374,65 +290,62 @@ export const CLIENT_ERRORS = {
   queue_timeout: {
     status: 504,
     proxyError: "connection_limit_reached",
-    means: "No place for the call to the registry, or for a search of the catalogue, became free in time.",
+    means: "No place for the call to the registry became free in time.",
     remedy: TRY_LATER,
   },
-  not_cached: {
-    status: 504,
-    proxyError: "proxy_internal_response",
-    means: "The request says `only-if-cached`, and nothing usable is cached.",
-    remedy: "Send it without.",
-  },
-} as const satisfies Readonly<Record<string, ErrorKind & ErrorMeaning>>;
-
-/** The errors of the operations listener alone, by code. What each means is said in `tools/operator-errors.ts`. */
-export const OPERATOR_ERRORS = {
-  unauthenticated: { status: 401 },
-  forbidden: { status: 403 },
-  unknown_upstream: { status: 404 },
-  unknown_node: { status: 404 },
-  unknown_registry: { status: 404 },
-  node_moved: { status: 409 },
-  last_node: { status: 409 },
-  nothing_waits: { status: 409 },
-  registry_unproved: { status: 409 },
-  too_many_actions: { status: 409 },
-  misdirected_request: { status: 421 },
-  too_many_sign_ins: { status: 429 },
-  redis_away: { status: 503 },
 } as const satisfies Readonly<Record<string, ErrorKind>>;
 
-/**
- * Every error of the gateway's own, by its code: the same in the header `Registry-Gateway-Error`, in the body, in log
- * lines and in metrics. A code never changes its meaning. The text that a client reads is written where the error
- * happens, since it names what it is about.
- */
-export const ERRORS = { ...CLIENT_ERRORS, ...OPERATOR_ERRORS };
+/** The errors of the operations listener alone, by code. */
+export const OPERATOR_ERRORS = {
+  unauthenticated: {
+    status: 401,
+    means: "No operator's token was shown, or not the right one.",
+    remedy: "Show it as Basic or Bearer.",
+  },
+  forbidden: {
+    status: 403,
+    means: "The token may only read, or a page of another origin asked.",
+    remedy: "Use another token.",
+  },
+  unknown_upstream: { status: 404, means: "No upstream has this name.", remedy: "See `/status` for the names." },
+  misdirected_request: {
+    status: 421,
+    means: "The `Host` is none of this listener's.",
+    remedy: "Add it to `operations.hosts`.",
+  },
+  purge_pending: {
+    status: 503,
+    means: "The purge holds here; other replicas learn of it when Redis is back.",
+    remedy: "Purge the other replicas, too, where it must hold now.",
+  },
+} as const satisfies Readonly<Record<string, ErrorKind>>;
 
 /** A stable name of one kind of error. */
-export type ErrorCode = keyof typeof ERRORS;
+export type ErrorCode = keyof typeof ERRORS | keyof typeof OPERATOR_ERRORS;
+
+const ALL_ERRORS: Readonly<Record<ErrorCode, ErrorKind>> = { ...ERRORS, ...OPERATOR_ERRORS };
 
 /** The field of an answer that carries the code. */
 export const ERROR_FIELD = "registry-gateway-error";
 
 export interface GatewayErrorOptions {
   /** Another status than the code's own, where a registry's decides. */
-  status?: number | undefined;
+  readonly status?: number | undefined;
   /** Seconds for `Retry-After`; rounded up to a whole number of at least 1. */
-  retryAfter?: number | undefined;
+  readonly retryAfter?: number | undefined;
   /** A more exact reason than the code's own, for `Proxy-Status`. */
-  proxyError?: ProxyErrorType | undefined;
+  readonly proxyError?: ProxyErrorType | undefined;
   /** Methods for `Allow`, with 405. */
-  allow?: string | undefined;
-  /** For the log only; never reaches a body or header. */
-  cause?: unknown;
+  readonly allow?: string | undefined;
+  /** For the log only; never reaches a body or field. */
+  readonly cause?: unknown;
 }
 
 /**
  * An answer of the gateway's own: the code's status, and a body as {@link errorBody} makes it.
  *
- * `text` is written for the person who reads only that string: what is wrong, with what, what to do, when to come back.
- * It never names an upstream's host or address.
+ * `message` is written for the person who reads only that string: what is wrong, with what, what to do, when to come back. It
+ * never names a registry's host or address.
  */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
@@ -443,7 +356,7 @@ export class GatewayError extends Error {
 
   constructor(code: ErrorCode, text: string, options: GatewayErrorOptions = {}) {
     super(text, options.cause === undefined ? undefined : { cause: options.cause });
-    const kind: ErrorKind = ERRORS[code];
+    const kind = ALL_ERRORS[code];
     this.name = "GatewayError";
     this.code = code;
     this.status = options.status ?? kind.status;
@@ -453,7 +366,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** The client does not wait for the answer any more: nobody reads an answer. */
+/** The client does not wait for the answer any more: nobody reads one. */
 export function clientGone(): GatewayError {
   return new GatewayError("client_gone", "the client closed the request");
 }
@@ -463,20 +376,11 @@ export function isClientGone(error: unknown): boolean {
   return error instanceof GatewayError && error.code === "client_gone";
 }
 
-/** What the body of an error of the gateway's own says. */
-export interface ErrorReport {
-  readonly code: ErrorCode;
-  /** Without the gateway's name. */
-  readonly message: string;
-  /** Whole seconds, where the answer has a `Retry-After`. */
-  readonly retryAfter?: number | undefined;
-}
-
 /**
  * The body of an error of the gateway's own. Clients of the standard show their callers this body and nothing else of an
- * answer, so that it repeats what header fields say.
+ * answer, so that it repeats what fields say.
  */
-export function errorBody({ code, message, retryAfter }: ErrorReport, requestId: string): string {
+export function errorBody({ code, message, retryAfter }: GatewayError, requestId: string): string {
   return JSON.stringify({ error: `registry-gateway: ${message}`, code, requestId, retryAfter });
 }
 

@@ -1,124 +1,115 @@
+import { instrumentBytes } from "../bodies/page.ts";
+import type { Found } from "../cache/types.ts";
+import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import { Listing } from "../registry/listing.ts";
-import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import type { Part } from "./composed-answer.ts";
-import { type Cursor, decodeCursor, encodeCursor, type Position, shortDigest } from "./position.ts";
-import { type ClientRequest, identityOf, isRegistryFailure, requestTo } from "./registries.ts";
-import { type Collected, isFull, MAX_COST, RegistryPagination } from "./registry-pagination.ts";
+import { parseJson } from "../json.ts";
+import type { Registry, RegistryWait } from "../registry/registry.ts";
+import {
+  compose,
+  type Composed,
+  failureOf,
+  identityOf,
+  isRegistryFailure,
+  joined,
+  unexpectedStatus,
+  withAdmin,
+} from "./compose.ts";
 
-export const DEFAULT_PAGE_SIZE = 25;
-export const MAX_PAGE_SIZE = 1000;
-
-/** A large page begins with the next registries at once: one for so many instruments, and this many at most. */
-const LOOK_AHEAD_EVERY = 100;
-const MAX_LOOK_AHEAD = 8;
-
-/** A page of the merged listing. */
-export interface MergedPage {
-  /** The upstream's text of each instrument, with its admin. */
-  readonly instruments: readonly string[];
-  readonly nextPageToken: string | undefined;
-  /** The upstream pages it was made of. */
-  readonly parts: readonly Part[];
-  /** Names of the registries that failed and are missing. */
-  readonly missing: readonly string[];
+/** What a client asks of the listing of all registries. */
+export interface MergedQuery {
+  /** As written in the query, percent-encoded; undefined: as each registry is asked by itself. */
+  readonly pageSize?: string | undefined;
+  /** Of the page before, percent-encoded; undefined: the first. */
+  readonly pageToken?: string | undefined;
+  /** A registry that fails is left out and named, in place of failing the page. */
+  readonly isPartial: boolean;
 }
 
-/** The instruments of all registries in the order of the configuration, as one listing in pages. */
-export class MergedListing {
-  private readonly registries: readonly RegistryMetadata[];
-  private readonly view: string;
+/** A place in the listing: a registry, and its own token there. */
+interface Position {
+  readonly registry: Registry;
+  /** As the registry issued it; undefined: its first page. */
+  readonly token: string | undefined;
+}
 
-  /** @param view distinguishes listings of some registries from those of others, whose page tokens are no good here */
-  constructor(registries: readonly RegistryMetadata[], view: string) {
-    this.registries = registries;
-    this.view = view;
-  }
-
-  /**
-   * One page, full unless it is the last or costs too much to fill, across the borders of registries. Of the instruments
-   * that stay, a pagination has each exactly once and in order; where that can't be had any more, it is refused.
-   *
-   * @param pageToken of the page before, undefined for the first
-   * @throws GatewayError 400 for a token that is not good or not good any more; what a registry failed with
-   */
-  async page(pageSize: number, pageToken: string | undefined, request: ClientRequest): Promise<MergedPage> {
-    const cursor = pageToken === undefined ? undefined : decodeCursor(pageToken);
-    let at = cursor === undefined ? 0 : this.locate(cursor);
-    let position = cursor?.within?.position;
-    const page: Collected = { instruments: [], parts: [], pageSize, costLeft: MAX_COST };
-    const missing: string[] = [];
-    this.lookAhead(at, pageSize, request);
-    while (at < this.registries.length && !isFull(page)) {
-      const registry = this.registries[at]!;
-      try {
-        const asked = requestTo(registry, request);
-        const pagination = new RegistryPagination(new Listing(registry, await registry.admin(asked)), asked);
-        position = await pagination.addTo(page, position);
-      } catch (error) {
-        if (!isRegistryFailure(error)) throw error;
-        if (!request.isPartial) throw withHint(error);
-        missing.push(registry.upstream.name);
-        position = undefined;
+/**
+ * One page of all registries: the next page of the one where the token stands, as its registry cuts it, each instrument with
+ * its `admin`. The token names the registry and holds its own token: nothing else is to be remembered. A registry without any
+ * instruments has no page.
+ *
+ * @param registries those that the client may see, in order
+ * @throws GatewayError 400 for a token that is none of this listing; 502 that names a registry that fails
+ */
+export async function mergedPage(
+  registries: readonly Registry[],
+  query: MergedQuery,
+  wait: RegistryWait,
+  clock: Clock,
+): Promise<Composed> {
+  const missing: string[] = [];
+  const passed: Found[] = [];
+  let position = query.pageToken === undefined ? first(registries[0]) : readToken(registries, query.pageToken);
+  while (position !== undefined) {
+    const { registry } = position;
+    const after = first(registries[registries.indexOf(registry) + 1]);
+    try {
+      const { found, instruments, next } = await read(position, query.pageSize, boundedWait(registry, wait, clock));
+      const following = next ?? after;
+      if (instruments.length > 0 || next !== undefined || after === undefined) {
+        return compose(pageOf(instruments, following), [...passed, found], missing, clock.now());
       }
-      if (position === undefined) at++;
+      passed.push(found);
+    } catch (error) {
+      if (!isRegistryFailure(error)) throw error;
+      if (!query.isPartial) throw failureOf(registry.upstream.name, error);
+      missing.push(registry.upstream.name);
     }
-    const isEnd = at === this.registries.length;
-    const nextPageToken = isEnd ? undefined : encodeCursor(this.cursor(at, position));
-    return { instruments: page.instruments, parts: page.parts, nextPageToken, missing };
+    position = after;
   }
-
-  /** Lets registries that a large page will come to work at the same time; their pages wait in the cache. */
-  private lookAhead(at: number, pageSize: number, request: ClientRequest): void {
-    const ahead = Math.min(Math.floor(pageSize / LOOK_AHEAD_EVERY), MAX_LOOK_AHEAD);
-    for (const registry of this.registries.slice(at + 1, at + 1 + ahead)) {
-      const asked = requestTo(registry, request);
-      void registry
-        .admin(asked)
-        .then((admin) => new Listing(registry, admin).first(asked))
-        // A page that comes to this registry fails with it.
-        .catch(() => undefined);
-    }
-  }
-
-  private cursor(at: number, position: Position | undefined): Cursor {
-    return {
-      done: at,
-      doneDigest: this.doneDigest(at),
-      within: position && { registry: shortDigest(identityOf(this.registries[at]!)), position },
-    };
-  }
-
-  /**
-   * The registry to go on with. The configuration may have changed in between: what counts is that it is the same view, that
-   * the same registries lie before it, and that a registry which was begun is still there.
-   */
-  private locate({ done, doneDigest, within }: Cursor): number {
-    const isSame = done <= this.registries.length && this.doneDigest(done) === doneDigest;
-    const begun = this.registries[done];
-    const goesOn = within === undefined || (begun !== undefined && shortDigest(identityOf(begun)) === within.registry);
-    if (isSame && goesOn) return done;
-    throw new GatewayError(
-      "listing_changed",
-      "the registries behind this gateway have changed since the listing was begun; list again from the beginning, " +
-        "without pageToken",
-    );
-  }
-
-  /** The same whatever the order. */
-  private doneDigest(count: number): string {
-    const done = JSON.stringify(this.registries.slice(0, count).map(identityOf).sort());
-    return shortDigest(done + this.view);
-  }
+  return compose(pageOf([], undefined), passed, missing, clock.now());
 }
 
-/** The failure with what the client can do about it. */
-function withHint(error: GatewayError): GatewayError {
-  const { code, status, retryAfter, proxyError, message, cause } = error;
-  return new GatewayError(code, `${message}; the other registries are listed with ?partial=true`, {
-    status,
-    retryAfter,
-    proxyError,
-    cause,
-  });
+/** One registry has its own `timeout` and no more: the others have to be asked in what is left. */
+export function boundedWait(registry: Registry, wait: RegistryWait, clock: Clock): RegistryWait {
+  return { ...wait, deadline: Math.min(wait.deadline, clock.now() + registry.upstream.config.timeout) };
+}
+
+async function read({ registry, token }: Position, pageSize: string | undefined, wait: RegistryWait) {
+  const pageToken = token === undefined ? undefined : encodeURIComponent(token);
+  const found = await registry.get({ operation: "instruments", pageSize, pageToken }, wait);
+  if (found.entry.status !== 200) throw unexpectedStatus(registry.upstream.name, found.entry);
+  const page = registry.readPage(found.entry);
+  // A page that goes on with itself would never end.
+  const isEnd = page.nextPageToken === undefined || page.nextPageToken === token;
+  const next: Position | undefined = isEnd ? undefined : { registry, token: page.nextPageToken };
+  const instruments = page.instruments.map((each) => withAdmin(instrumentBytes(page, each), identityOf(registry)));
+  return { found, instruments, next };
+}
+
+function pageOf(instruments: readonly (readonly Buffer[])[], next: Position | undefined): Buffer {
+  const end = next === undefined ? "]}" : `],"nextPageToken":"${tokenOf(next)}"}`;
+  return Buffer.concat([Buffer.from('{"instruments":['), ...joined(instruments), Buffer.from(end)]);
+}
+
+function first(registry: Registry | undefined): Position | undefined {
+  return registry && { registry, token: undefined };
+}
+
+function tokenOf({ registry, token }: Position): string {
+  return Buffer.from(JSON.stringify([identityOf(registry), token ?? null])).toString("base64url");
+}
+
+function readToken(registries: readonly Registry[], pageToken: string): Position {
+  const read = parseJson(Buffer.from(pageToken, "base64url").toString("utf8"));
+  const [identity, token] = Array.isArray(read) ? (read as readonly unknown[]) : [];
+  if (typeof identity !== "string" || (token !== null && typeof token !== "string")) {
+    throw new GatewayError("invalid_page_token", "the pageToken is none of this listing; list again without it");
+  }
+  // By its alias, where its admin was not known yet when the token was made.
+  const registry = registries.find(({ upstream }) => upstream.admin === identity || upstream.name === identity);
+  if (registry === undefined) {
+    const text = "the registry at which the listing stood is not served here any more; list again without pageToken";
+    throw new GatewayError("invalid_page_token", text);
+  }
+  return { registry, token: token ?? undefined };
 }

@@ -1,71 +1,58 @@
-import type { ClientsConfig } from "../config/schema.ts";
+import type { TierConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 
-/** A tier as it is configured. Each part may be left out: there is no limit then. */
-export type TierConfig = ClientsConfig["tiers"][string];
-
-/** What a client may do. */
-export interface Tier {
-  readonly name: string;
-  readonly config: TierConfig;
-  /** `upstreams: ["*"]`: all, those to come as well. */
-  readonly seesAll: boolean;
-  /** Whether its clients may use the upstream of this alias. */
-  allows(upstream: string): boolean;
-}
-
-/** One who calls. Several objects may stand for the same one: its limits are counted by its `id`. */
+/** One who calls. */
 export interface Client {
-  readonly kind: "key" | "token" | "certificate" | "anonymous";
-  /** For log lines and labels: `anonymous` for all anonymous ones. Never a credential, never an address. */
+  /** For log lines and labels: `anonymous` for all who show no credential. Never a credential, never an address. */
   readonly name: string;
-  readonly tier: Tier;
-  /** The host of a token's issuer: its clients are counted together where there are too many names. */
-  readonly issuer?: string;
-  /** What its limits are counted under: `key:wallet-a`, `token:<digest>`, `address:2001:db8:1:2::/64`. */
+  readonly tier: string;
+  readonly kind: "anonymous" | "key" | "token";
+  /** What its limits are counted under: `key:wallet-a`, `token:<issuer>:<name>`, `address:2001:db8:1:2::/64`. */
   readonly id: string;
+  readonly limits: Pick<TierConfig, "requests" | "concurrency">;
+  /** Whether its tier may use the upstream of this name. */
+  allows(upstreamName: string): boolean;
 }
 
-/** Who sent a request, or why it is refused. */
-export type Identity = Client | GatewayError;
-
-/** The limits of a client after one of its requests was counted: whether it is over them, and the fields that say so. */
+/** A client's limits after one of its requests was looked at. */
 export interface LimitState {
-  readonly isOver: boolean;
-  /** Seconds until it is worth to ask again, where it is over. */
-  readonly retryAfter: number;
-  /** `ratelimit` and `ratelimit-policy`. Empty where there is no limit. */
+  /** `ratelimit` and `ratelimit-policy`, lower case; none where the tier has no limit. */
   readonly fields: Fields;
+  /** The 429 where the request is one too many; it was not counted then. */
+  readonly refusal: GatewayError | undefined;
 }
 
-/** A place among the requests of one client that run at once. */
-export interface Slot {
-  /** Gives the place back; calling it again does nothing. */
-  leave(): void;
+/** What a client used since this process began. */
+export interface ClientUsage {
+  /** Let in and refused ones. */
+  readonly requests: number;
+  /** Answered 429 by the limits of its tier. */
+  readonly refused: number;
+  /** Running now; fresh hits never do. */
+  readonly running: number;
+  /** Unix ms; undefined: never here. */
+  readonly lastSeen?: number;
 }
 
-/** How much clients may ask. */
-export interface ClientLimits {
-  /** Counts one request of the client, where its limits have room for it. */
-  admit(client: Client, isPost: boolean): LimitState | Promise<LimitState>;
-  /** Takes a place among the client's requests that run at once; undefined where there is none. */
-  enter(client: Client): Slot | undefined | Promise<Slot | undefined>;
+/** One client for `GET /clients`, whether it has called or not. All without a credential are one, `anonymous`. */
+export interface ClientReport extends ClientUsage {
+  readonly name: string;
+  readonly kind: Client["kind"];
+  readonly tier: string;
+  /** Unix ms, when the last of its keys ends; undefined: never, or it has none. */
+  readonly expires?: number;
 }
 
-/** Characters of the longest name. */
-const MAX_NAME = 200;
+type Tier = Pick<Client, "tier" | "limits" | "allows">;
 
-/**
- * What no name has: control and format characters, halves of characters, line and paragraph separators. They hide in a
- * log or break its lines. Spaces neither begin nor end it, so that names that look the same are the same.
- */
-const UNFIT = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|^\s|\s$/u;
-
-/** Names that log lines and metrics have for those who are not known. */
-const RESERVED: ReadonlySet<string> = new Set(["anonymous", "none"]);
-
-/** Whether a token or certificate may name a client so. */
-export function isClientName(name: string): boolean {
-  return name !== "" && name.length <= MAX_NAME && !UNFIT.test(name) && !RESERVED.has(name);
+/** What all clients of a tier have alike. */
+export function tierOf(name: string, { requests, concurrency, upstreams }: TierConfig): Tier {
+  const seesAll = upstreams.includes("*");
+  const names = new Set(upstreams);
+  return {
+    tier: name,
+    limits: { ...(requests !== undefined && { requests }), ...(concurrency !== undefined && { concurrency }) },
+    allows: (upstreamName) => seesAll || names.has(upstreamName),
+  };
 }

@@ -1,214 +1,137 @@
-import type { IncomingMessage } from "node:http";
-import { isDeepStrictEqual } from "node:util";
+import ipaddr from "ipaddr.js";
 import type { Clock } from "../clock.ts";
-import type { ClientsConfig, Config } from "../config/schema.ts";
-import type { FileWatcher } from "../config/watched-files.ts";
+import type { ClientsConfig } from "../config/schema.ts";
+import type { LoadedConfig } from "../config/loaded.ts";
 import { GatewayError } from "../errors.ts";
-import { ClientAddresses } from "./client-address.ts";
-import { CertificateClients, type CertificateOptions } from "./client-certificate.ts";
-import { ClientKeys, type KeyHolder, type KeysObserver } from "./client-keys.ts";
-import type { Client, ClientLimits, Identity, Tier, TierConfig } from "./client.ts";
-import {
-  credentialInUrl,
-  credentialMissing,
-  type CredentialRules,
-  credentialsDiffer,
-  looksLikeKey,
-  takeCredential,
-} from "./credential.ts";
-import { type TokenObserver, Tokens } from "./tokens.ts";
+import { type Client, type ClientReport, type LimitState, tierOf } from "./client.ts";
+import { credentialsIn, type Shown, showsKey } from "./credential.ts";
+import { Keys } from "./keys.ts";
+import { ClientLimits } from "./limits.ts";
+import { Tokens } from "./tokens.ts";
 
-/** Whom {@link Clients} asks. What is not configured is undefined. */
-interface ClientsParts {
-  readonly clock: Clock;
-  readonly limits: ClientLimits;
-  readonly tiers: ReadonlyMap<string, Tier>;
-  readonly keys: ClientKeys | undefined;
-  readonly tokens: Tokens | undefined;
-  readonly certificates: CertificateClients | undefined;
-  /** The tier of clients without a credential; undefined: they may not call. */
-  readonly anonymous: Tier | undefined;
-  readonly addresses: ClientAddresses;
-}
-
-/** What clients are made with besides the configuration. */
-export interface ClientsEnvironment {
-  readonly clock: Clock;
-  readonly files: FileWatcher;
-  /** Outlives configurations, and with it what was counted. */
-  readonly limits: ClientLimits;
-  readonly observer: { readonly keys: KeysObserver; readonly tokens: TokenObserver };
-}
-
-const NOTHING: Tier = {
-  name: "none",
-  config: { per: 60_000, upstreams: [], enforce: true },
-  seesAll: false,
-  allows: () => false,
-};
-
-// Made once, see `credential.ts`.
-const KEY_ERRORS = {
-  invalid: new GatewayError(
-    "credential_invalid",
-    "the API key is mistyped or cut off, for its checksum does not fit: copy it again",
-  ),
-  unknown: new GatewayError(
-    "credential_invalid",
-    "the API key is not, or no longer, known here: ask the gateway's operator for a new one",
-  ),
-  expired: new GatewayError("credential_expired", "the API key has expired: ask the gateway's operator for a new one"),
-} as const;
-
-const NO_TOKENS = new GatewayError(
-  "credential_invalid",
-  "the header x-api-key holds no API key, which begins with rgk_, and this gateway takes no tokens: send your key whole, " +
-    "or ask the gateway's operator for one",
+const MISSING = new GatewayError(
+  "credential_missing",
+  "this gateway serves known clients alone, and the request shows no credential of it; send your API key, which begins with " +
+    "rgk_, in the header X-API-Key or, where a client can only set a token, as its token (Authorization: Bearer rgk_…); " +
+    "the gateway's operator gives out keys",
 );
 
-/** What of a request says who sent it. */
-type IdentifiedRequest = Pick<IncomingMessage, "headers" | "rawHeaders" | "socket">;
+const DIFFERENT = new GatewayError(
+  "credentials_differ",
+  "the request shows two credentials of this gateway that are not the same; send one of them",
+);
 
-/** Who calls, of one configuration. */
+/** Characters of an address that is none, as a proxy wrote it. */
+const MOST_OF_ADDRESS = 64;
+
+/** Who calls, and how much: of one configuration. Limits, and what they counted, go from one to the next. */
 export class Clients {
-  private readonly parts: ClientsParts;
-  private readonly rules: CredentialRules;
+  private readonly config: ClientsConfig;
+  private readonly loaded: LoadedConfig;
+  private readonly clock: Clock;
+  private readonly tiers: ReadonlyMap<string, ReturnType<typeof tierOf>>;
+  private readonly keys: Keys;
+  private readonly tokens: Tokens;
+  private readonly limits: ClientLimits;
 
-  private constructor(parts: ClientsParts) {
-    this.parts = parts;
-    this.rules = {
-      isOurToken: (token) => parts.tokens?.claimsIssuer(token) ?? false,
+  private constructor(loaded: LoadedConfig, clock: Clock, previous: Clients | undefined) {
+    this.loaded = loaded;
+    this.config = loaded.config.clients!;
+    this.clock = clock;
+    this.tiers = new Map(Object.entries(this.config.tiers).map(([name, tier]) => [name, tierOf(name, tier)]));
+    this.limits = previous?.limits ?? new ClientLimits(clock);
+    this.keys = new Keys(loaded.keys, (name, tier) => ({
+      name,
+      kind: "key",
+      id: `key:${name}`,
+      ...this.tiers.get(tier)!,
+    }));
+    const ofToken = (name: string, tierName: string, issuer: string): Client | undefined => {
+      const tier = this.tiers.get(tierName);
+      return tier && { name, kind: "token", id: `token:${issuer}:${name}`, ...tier };
     };
+    this.tokens = new Tokens(this.config.jwt, ofToken, clock, previous?.tokens);
+  }
+
+  /** The clients of a configuration that has `clients`; undefined for one that has none. */
+  static create(
+    loaded: LoadedConfig,
+    previous: Clients | undefined,
+    { clock }: { readonly clock: Clock },
+  ): Clients | undefined {
+    return loaded.config.clients === undefined ? undefined : new Clients(loaded, clock, previous);
   }
 
   /**
-   * The clients of a configuration that has `clients`.
+   * Who sent a request: at once, but for a token that was not verified before. What is not ours names nobody: wallets send
+   * their ledger's token everywhere.
    *
-   * @param previous of the configuration before: what did not change stays, with the state of its clients' limits
-   * @throws {ConfigError} where the keys file is no good and never was
+   * @param address the client's, as text
+   * @throws GatewayError 401 or 503; the promise rejects with the same
    */
-  static open({ clients, listen }: Config, environment: ClientsEnvironment, previous?: Clients): Clients {
-    const { clock, files, limits, observer } = environment;
-    const { keysFile, jwt, certificates, anonymous } = clients!;
-    const before = previous?.parts;
-    const tiers = createTiers(clients!, before?.tiers);
-    const keys =
-      keysFile === undefined
-        ? undefined
-        : new ClientKeys({ file: keysFile, tiers, files, observer: observer.keys, previous: before?.keys });
-    const tokens = { issuers: jwt, tiers, clock, files, observer: observer.tokens };
-    return new Clients({
-      clock,
-      limits,
-      tiers,
-      keys,
-      tokens: jwt.length === 0 ? undefined : new Tokens(tokens, before?.tokens),
-      certificates:
-        certificates &&
-        certificatesOf({ ...certificates, tier: tiers.get(certificates.tier)!, clock }, before?.certificates),
-      anonymous: anonymous === false ? undefined : tiers.get(anonymous)!,
-      addresses: new ClientAddresses(listen.trustedProxies),
-    });
+  identify(rawHeaders: readonly string[], address: string): Client | Promise<Client> {
+    const [first, second] = credentialsIn(rawHeaders).filter((each) => this.isOurs(each));
+    if (first === undefined) return this.stranger(address);
+    if (second !== undefined) throw DIFFERENT;
+    return first.kind === "key" ? this.keys.find(first.text, this.clock.wallNow()) : this.tokens.identify(first.text);
   }
 
-  get tiers(): ReadonlyMap<string, Tier> {
-    return this.parts.tiers;
+  /** Whether a credential is one of this gateway's, good or not. */
+  isOurs({ kind, text }: Shown): boolean {
+    return kind === "key" || this.tokens.isOurs(text);
   }
 
-  get limits(): ClientLimits {
-    return this.parts.limits;
-  }
-
-  /** Of those who need no credential: what the pages show that everybody may read. */
-  get openTier(): Tier {
-    return this.parts.anonymous ?? NOTHING;
-  }
-
-  /** Those of the keys file, whether they have called or not. */
-  keyHolders(): readonly KeyHolder[] {
-    return this.parts.keys?.holders() ?? [];
-  }
-
-  /** Of the keys file as it is in use; undefined: there is none. */
-  get keysDigest(): string | undefined {
-    return this.parts.keys?.digest;
-  }
-
-  /** Looks for changes of its files from now on. */
-  start(): void {
-    this.parts.keys?.start();
-    this.parts.tokens?.start();
-  }
-
-  /** No longer looks for changes. Requests that began with it can still learn who sends them. */
-  stop(): void {
-    this.parts.keys?.stop();
-    this.parts.tokens?.stop();
+  /** Counts one request, where there is room for it. */
+  admit(client: Client): LimitState {
+    return this.limits.admit(client);
   }
 
   /**
-   * Who sent a request, or the 401 for it. Its credential is gone from its header fields then. At once, but for a token
-   * that was not verified before.
+   * Takes a place among the client's calls that run at once; what is returned gives it back.
+   *
+   * @throws GatewayError 429 where all places are taken
    */
-  identify(request: IdentifiedRequest): Identity | Promise<Identity> {
-    const { certificates } = this.parts;
-    const credential = takeCredential(request, this.rules);
-    if (credential instanceof GatewayError) return credential;
-    const shown = certificates?.at(request.socket);
-    if (shown instanceof GatewayError) return shown;
-    if (credential === undefined) return shown ?? this.withoutCredential(request);
-    const identity = looksLikeKey(credential) ? this.byKey(credential) : this.byToken(credential);
-    if (shown === undefined) return identity;
-    return identity instanceof Promise ? identity.then((each) => sameClient(shown, each)) : sameClient(shown, identity);
+  enter(client: Client): () => void {
+    return this.limits.enter(client);
   }
 
-  /** The 401 for a URL that shows a key or a token. */
-  refuseUrl(url: string): GatewayError | undefined {
-    return credentialInUrl(url, this.rules);
+  /** All of the keys file, and whoever else called; the latest first. */
+  report(): ClientReport[] {
+    const reports = this.limits.named();
+    for (const [name, keys] of Map.groupBy(this.loaded.keys, (key) => key.name)) {
+      const id = `key:${name}`;
+      const report = reports.get(id) ?? { name, kind: "key", tier: keys[0]!.tier, requests: 0, refused: 0, running: 0 };
+      const expires = Math.max(...keys.map((key) => key.expires ?? Infinity));
+      reports.set(id, Number.isFinite(expires) ? { ...report, expires } : report);
+    }
+    const { anonymous: tier } = this.config;
+    if (tier !== false) reports.set("", { name: "anonymous", kind: "anonymous", tier, ...this.limits.strangers() });
+    return [...reports.values()].toSorted((one, other) => (other.lastSeen ?? 0) - (one.lastSeen ?? 0));
   }
 
-  private withoutCredential(request: IdentifiedRequest): Identity {
-    const { anonymous: tier, addresses } = this.parts;
-    if (tier === undefined) return credentialMissing(request.headers.authorization !== undefined);
-    return { kind: "anonymous", name: "anonymous", tier, id: `address:${addresses.of(request).block}` };
-  }
-
-  private byKey(key: string): Identity {
-    const { keys, clock } = this.parts;
-    const found = keys?.find(key, clock.wallNow()) ?? "unknown";
-    return typeof found === "string" ? KEY_ERRORS[found] : found;
-  }
-
-  private byToken(token: string): Identity | Promise<Identity> {
-    const { tokens } = this.parts;
-    return tokens === undefined ? NO_TOKENS : (tokens.verified(token) ?? tokens.verify(token));
+  private stranger(address: string): Client {
+    const { anonymous } = this.config;
+    if (anonymous === false) throw MISSING;
+    return { name: "anonymous", kind: "anonymous", id: `address:${networkOf(address)}`, ...this.tiers.get(anonymous)! };
   }
 }
 
-/** The client of a key or token that came over a connection with a certificate: they must name the same one. */
-function sameClient(shown: Client, identity: Identity): Identity {
-  return identity instanceof GatewayError || identity.name === shown.name ? identity : credentialsDiffer();
-}
-
-function certificatesOf(options: CertificateOptions, before: CertificateClients | undefined): CertificateClients {
-  const { name, tier } = before?.options ?? {};
-  return before !== undefined && name === options.name && tier === options.tier
-    ? before
-    : new CertificateClients(options);
-}
-
-/** The tiers of a configuration; those that did not change are the same objects as before. */
-function createTiers(config: ClientsConfig, previous?: ReadonlyMap<string, Tier>): ReadonlyMap<string, Tier> {
-  return new Map(
-    Object.entries(config.tiers).map(([name, tier]) => {
-      const before = previous?.get(name);
-      return [name, before !== undefined && isDeepStrictEqual(before.config, tier) ? before : createTier(name, tier)];
-    }),
+/** Whether an `Authorization` field holds a credential of this gateway: it goes no further, with or without `clients`. */
+export function isOwnAuthorization(field: string, clients: Clients | undefined): boolean {
+  return (
+    showsKey(field) ||
+    (clients !== undefined && credentialsIn(["authorization", field]).some((each) => clients.isOurs(each)))
   );
 }
 
-function createTier(name: string, config: TierConfig): Tier {
-  const upstreams = new Set(config.upstreams);
-  const seesAll = upstreams.has("*");
-  return { name, config, seesAll, allows: (upstream) => seesAll || upstreams.has(upstream) };
+/** An IPv4 address, or the /64 that an IPv6 one is of: hosts draw new addresses in it as they like. */
+function networkOf(address: string): string {
+  if (!address.includes(":")) return address.slice(0, MOST_OF_ADDRESS);
+  if (!ipaddr.IPv6.isValid(address)) return address.slice(0, MOST_OF_ADDRESS);
+  const parsed = ipaddr.IPv6.parse(address);
+  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString();
+  return `${parsed.parts
+    .slice(0, 4)
+    .map((part) => part.toString(16))
+    .join(":")}::/64`;
 }

@@ -1,176 +1,78 @@
-import type { IncomingMessage } from "node:http";
+import { hash, randomBytes } from "node:crypto";
+import { crc32 } from "node:zlib";
 import { GatewayError } from "../errors.ts";
 
-/** How every API key begins. */
-const KEY_PREFIX = "rgk_";
+/**
+ * API keys are `rgk_`, 43 characters of base64url (256 random bits), `_`, and the CRC-32 of all before that `_` as 8 hex
+ * digits: a typing error shows without a look into the table, and scanners of repositories find them without false alarms.
+ */
+const WHOLE = /^(rgk_[A-Za-z0-9_-]{43})_([0-9a-f]{8})$/;
+const BEGINNING = "rgk_";
 
-/** Characters: a token may be as long, a key is much shorter. */
-const MAX_CREDENTIAL = 8 * 1024;
+/** What a log line says in the place of a key. */
+const ANYWHERE = /rgk_[A-Za-z0-9_-]{20,}/g;
 
-/** A key wherever it stands in a text. */
-const KEY_ANYWHERE = /rgk_[A-Za-z0-9_-]{43}_[0-9A-Fa-f]{8}/;
-
-/** Query parameters by which other APIs take keys and tokens (RFC 6750 §2.3). */
-const QUERY_NAMES: ReadonlySet<string> = new Set(["api_key", "apikey", "api-key", "x-api-key", "access_token"]);
-
-/** RFC 6750 §2.1; a scheme is read without regard to case (RFC 9110 §11.1). */
-const BEARER = /^bearer(?: +|(?=\t)|$)/i;
-const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
-
-// Made once: they say nothing of a request, and a flood of bad credentials is to cost little.
-const MISSING = new GatewayError(
-  "credential_missing",
-  "this gateway serves known clients alone: send an API key in the header x-api-key, or a token as " +
-    "authorization: Bearer TOKEN; its operator gives them out",
-);
-const MISSING_BESIDE = new GatewayError(
-  "credential_missing",
-  "this gateway serves known clients alone, and the header authorization shows no key or token of this gateway, but " +
-    "perhaps one of a ledger or registry: send an API key in the header x-api-key beside it; the gateway's operator gives " +
-    "them out",
-);
-const IN_URL = new GatewayError(
-  "credential_invalid",
-  "API keys and tokens do not belong in URLs, which end up in logs: send yours in the header x-api-key or " +
-    "authorization, and have this one replaced",
-);
-const MALFORMED = new GatewayError(
-  "credential_invalid",
-  "the header x-api-key or authorization holds no API key and no token: send exactly one, without quotes and spaces",
-);
-const TOO_LONG = new GatewayError("credential_invalid", "the token is longer than 8 KiB: get one with fewer claims");
-const TWICE = new GatewayError(
-  "credentials_differ",
-  "the request shows credentials that differ: send one API key or token, in x-api-key or in authorization, once",
-);
-
-/** What distinguishes the gateway's own credentials from those of ledgers and registries. */
-export interface CredentialRules {
-  /** Whether a token says that it is of an issuer whose tokens name clients here. */
-  isOurToken(token: string): boolean;
+/** A new key of 256 random bits. */
+export function newKey(): string {
+  const text = `${BEGINNING}${randomBytes(32).toString("base64url")}`;
+  return `${text}_${checksumOf(text)}`;
 }
 
-/** What of a request may carry a credential. */
-type CarryingRequest = Pick<IncomingMessage, "headers" | "rawHeaders">;
+/** What the keys file holds of a key: its SHA-256, base64url. */
+export function digestOf(key: string): string {
+  return hash("sha256", key, "base64url");
+}
 
-/** Whether a credential is an API key, or wants to be one. */
-export function looksLikeKey(credential: string): boolean {
-  return credential.startsWith(KEY_PREFIX);
+/** Whether a key is whole, by its form and checksum. */
+export function isWholeKey(text: string): boolean {
+  const [, before, checksum] = WHOLE.exec(text) ?? [];
+  return before !== undefined && checksumOf(before) === checksum;
+}
+
+function checksumOf(text: string): string {
+  return crc32(text).toString(16).padStart(8, "0");
+}
+
+/** A text of others without the keys of ours that stand in it. */
+export function withoutKeys(text: string): string {
+  return text.includes(BEGINNING) ? text.replaceAll(ANYWHERE, "rgk_…") : text;
+}
+
+/** Whether a key of ours stands in a field, whatever its scheme, as it is or in the pair of Basic (RFC 7617). */
+export function showsKey(field: string): boolean {
+  if (field.includes(BEGINNING)) return true;
+  const pair = /^basic +([A-Za-z0-9+/_=-]+)$/i.exec(field)?.[1];
+  return pair !== undefined && Buffer.from(pair, "base64").includes(BEGINNING);
+}
+
+/** A 401. Made once for each text: it says nothing of a credential, and a flood of bad ones is to cost little. */
+export function invalid(text: string): GatewayError {
+  return new GatewayError("credential_invalid", text);
+}
+
+/** A credential by its form: a key of ours, good or not, or whatever else stands there. */
+export interface Shown {
+  readonly kind: "key" | "other";
+  readonly text: string;
 }
 
 /**
- * The 401 for a request without a credential of ours where one is needed.
- *
- * @param showsOther it shows another one
+ * The credentials that a request shows as `X-API-Key` or `Authorization: Bearer`, each once. Fields are read from the raw
+ * list: of two `Authorization` Node keeps the first.
  */
-export function credentialMissing(showsOther: boolean): GatewayError {
-  return showsOther ? MISSING_BESIDE : MISSING;
-}
-
-/** The 401 for credentials that name different clients. */
-export function credentialsDiffer(): GatewayError {
-  return TWICE;
-}
-
-/**
- * Takes the key or token out of a request: it is read from `X-API-Key` and `Authorization: Bearer`, and what was read is
- * gone from the header fields, so that no registry, cache key or log line can get it. `X-API-Key` is for ours alone.
- * `Authorization` holds ours where it has the form of our keys, or is a token of one of our issuers; wallets send their
- * ledger's token to every registry, which names nobody here and stays where it is. Names are compared as they were sent:
- * `X_API_Key` is another header. Trailers are not looked at.
- *
- * @returns the credential, undefined where there is none of ours, or the 401 for one that could be read in two ways
- */
-export function takeCredential(request: CarryingRequest, rules: CredentialRules): string | undefined | GatewayError {
-  const { headers } = request;
-  const isInKeyHeader = headers["x-api-key"] !== undefined;
-  if (!isInKeyHeader && headers.authorization === undefined) return undefined;
-  const key = isInKeyHeader ? keyIn(request) : undefined;
-  if (key instanceof GatewayError) return key;
-  const bearer = headers.authorization === undefined ? undefined : bearerIn(request, rules);
-  if (bearer instanceof GatewayError) return bearer;
-  if (key !== undefined && bearer !== undefined && key !== bearer) return TWICE;
-  headers["x-api-key"] = undefined;
-  if (bearer !== undefined) headers.authorization = undefined;
-  return key ?? bearer;
-}
-
-function keyIn({ headers, rawHeaders }: CarryingRequest): string | GatewayError {
-  // Node joins the lines of one name.
-  const text = headers["x-api-key"] as string;
-  const value = text.includes(",") ? onlyValue(rawHeaders, "x-api-key") : text;
-  if (value === undefined) return TWICE;
-  if (value.length > MAX_CREDENTIAL) return TOO_LONG;
-  return TOKEN.test(value) ? value : MALFORMED;
-}
-
-/** The key or token of ours; undefined for any other credential, which is for registries. One of ours is never for them. */
-function bearerIn({ rawHeaders }: CarryingRequest, rules: CredentialRules): string | undefined | GatewayError {
-  // Of several lines Node keeps the first alone.
-  const value = onlyValue(rawHeaders, "authorization");
-  if (value === undefined) return TWICE;
-  const text = BEARER.test(value) ? value.replace(BEARER, "") : undefined;
-  if (text !== undefined && TOKEN.test(text) && (looksLikeKey(text) || rules.isOurToken(text))) {
-    return text.length > MAX_CREDENTIAL ? TOO_LONG : text;
-  }
-  return looksLikeKey(text ?? value) || shows(value, rules) || shows(unpacked(value), rules) ? MALFORMED : undefined;
-}
-
-/** The value of all lines of the name; undefined where they differ. */
-function onlyValue(rawHeaders: readonly string[], name: string): string | undefined {
-  let value: string | undefined;
+export function credentialsIn(rawHeaders: readonly string[]): Shown[] {
+  const shown: Shown[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]!.length !== name.length || rawHeaders[i]!.toLowerCase() !== name) continue;
-    if (value !== undefined && value !== rawHeaders[i + 1]!) return undefined;
-    value = rawHeaders[i + 1]!;
+    const text = credentialOf(rawHeaders[i]!, rawHeaders[i + 1]!);
+    if (text === undefined || text === "" || shown.some((each) => each.text === text)) continue;
+    shown.push({ kind: text.startsWith(BEGINNING) ? "key" : "other", text });
   }
-  return value;
+  return shown;
 }
 
-/** What may be a token, wherever it stands in a text. Looked for at the beginnings of words alone: else its time is quadratic. */
-const TOKEN_ANYWHERE = /(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*/g;
-/** Texts that are looked at; nobody sends more by accident. */
-const MOST_LOOKED_AT = 4;
-
-/** Whether a text holds a key, or a token of an issuer whose tokens name clients here. */
-function shows(text: string, rules: CredentialRules): boolean {
-  if (KEY_ANYWHERE.test(text)) return true;
-  return (text.match(TOKEN_ANYWHERE) ?? []).slice(0, MOST_LOOKED_AT).some((each) => rules.isOurToken(each));
-}
-
-/** What the scheme Basic holds (RFC 7617). */
-function unpacked(value: string): string {
-  const packed = /^basic +([A-Za-z0-9+/_=-]+)$/i.exec(value)?.[1] ?? "";
-  return Buffer.from(packed, "base64").toString("latin1");
-}
-
-/** Times that a URL is decoded to look into it: what is encoded more often is nothing that a registry would read. */
-const MOST_DECODINGS = 3;
-
-/** The 401 for a URL that shows a key or a token, as it is or percent-encoded. */
-export function credentialInUrl(url: string, rules: CredentialRules): GatewayError | undefined {
-  const mark = url.indexOf("?");
-  let text = url;
-  for (let i = 0; i <= MOST_DECODINGS; i += 1) {
-    if (shows(text, rules)) return IN_URL;
-    if (!text.includes("%")) break;
-    text = decoded(text);
-  }
-  if (mark === -1) return undefined;
-  for (const pair of url.slice(mark + 1).split("&")) {
-    const at = pair.indexOf("=");
-    const name = decoded(at === -1 ? pair : pair.slice(0, at)).toLowerCase();
-    if (QUERY_NAMES.has(name) || (at !== -1 && looksLikeKey(decoded(pair.slice(at + 1))))) return IN_URL;
-  }
-  return undefined;
-}
-
-function decoded(text: string): string {
-  if (!text.includes("%")) return text;
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    // A part that cannot be decoded hides none that can.
-    return text.replaceAll(/%[0-7][0-9A-Fa-f]/g, (each) => String.fromCharCode(Number.parseInt(each.slice(1), 16)));
-  }
+function credentialOf(name: string, value: string): string | undefined {
+  // Their lengths alone leave out nearly all fields.
+  if (name.length === "x-api-key".length && name.toLowerCase() === "x-api-key") return value.trim();
+  if (name.length !== "authorization".length || name.toLowerCase() !== "authorization") return undefined;
+  return /^bearer +(\S+)$/i.exec(value)?.[1];
 }

@@ -1,267 +1,170 @@
-import { isDeepStrictEqual } from "node:util";
-import { jwtVerify } from "jose/jwt/verify";
+import { hash } from "node:crypto";
+import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose";
 import { LRUCache } from "lru-cache";
-import type { Clock, Instant } from "../clock.ts";
-import type { FileWatcher } from "../config/watched-files.ts";
-import { digestOf } from "../digest.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { IssuerConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
-import type { Client, Identity, Tier } from "./client.ts";
-import { keyFile, keyUrl } from "./key-source.ts";
-import { KeySet, type KeySetLook } from "./key-set.ts";
-import {
-  BAD_CLAIMS,
-  BUSY,
-  EXPIRED,
-  type IssuerConfig,
-  MALFORMED,
-  NO_KEYS,
-  refusalOf,
-  subjectOf,
-  type TokenSubject,
-  UNKNOWN_ISSUER,
-  WRONG_CLAIMS,
-  WRONG_SIGNATURE,
-} from "./token-verdict.ts";
-import { issuerOf, readToken, type TokenForm } from "./token-form.ts";
-import type { VerificationKey } from "./verification-key.ts";
+import { isObject, parseJson } from "../json.ts";
+import type { Client } from "./client.ts";
+import { invalid } from "./credential.ts";
 
-/** Tokens that are remembered, those that were verified and those that were refused apart. */
-const REMEMBERED = 10_000;
-
-/** How long a refused token is refused without another look: keys may change. */
-const REFUSED_FOR = 10_000;
-
-/** Tokens that are looked at at once, most of them waiting for an issuer's keys. */
-const MAX_PENDING = 2_000;
-
-/** Signatures that are checked at once: they take turns on a few threads that others need as well. */
-const MAX_CHECKS = 256;
-
-/** Characters of a whole digest. */
-const WHOLE = 43;
-
-/** Keys that are tried for one token: an issuer may change its key, and its tokens name none. */
-const MAX_TRIES = 4;
-
-/** Called with what happens to issuers' keys. */
-export interface TokenObserver {
-  /** An issuer's keys were read. */
-  keysRead(issuer: NamedIssuer, look: KeySetLook): void;
-  /** They are read no more: nothing is wrong with them then. */
-  keysLeft(issuer: NamedIssuer): void;
-}
-
-export interface NamedIssuer {
-  /** As tokens name it. */
-  readonly issuer: string;
-  /** What is shown of it: its host, or its name where that is no URL. Several may have the same. */
-  readonly host: string;
-}
-
-export interface TokenParts {
-  readonly issuers: readonly IssuerConfig[];
-  readonly tiers: ReadonlyMap<string, Tier>;
-  readonly clock: Clock;
-  readonly files: FileWatcher;
-  readonly observer: TokenObserver;
-}
+/** Seconds that the clocks of issuer and gateway may differ by. */
+const CLOCK_TOLERANCE = 5;
+/** A key set is asked for anew in the background after this time. */
+const RENEW_AFTER: Duration = 600_000;
+/** It is kept for a day where its issuer is away, waited for 2 s, and asked for again for a key that it does not have. */
+const KEY_SET = { cacheMaxAge: 86_400_000, timeoutDuration: 2_000, cooldownDuration: 10_000 };
+/** After a failure nothing is asked for so long: clients choose their tokens. */
+const PAUSE: Duration = 1_000;
+/** A token that was verified is known so long: then its key has to be in the set still. */
+const KNOWN_FOR: Duration = 60_000;
+const MOST_KNOWN = 10_000;
+/** New tokens that are looked at at once. */
+const MOST_CHECKED = 1_000;
 
 interface Issuer {
   readonly config: IssuerConfig;
-  /** For labels: its host, where its name is a URL. */
-  readonly host: string;
-  readonly keys: KeySet;
+  readonly keys: ReturnType<typeof createRemoteJWKSet>;
+  renewedAt: Instant;
+  pausedUntil: Instant;
 }
 
-/** A token whose signature and claims were found good. */
-interface Verified {
-  readonly client: Client;
-  readonly issuer: Issuer;
-  readonly key: VerificationKey;
-  /** Milliseconds since the Unix epoch: `exp` and the issuer's tolerance. */
-  readonly expiresAt: number;
-}
+/** The client that an issuer's token names; undefined: there is no such tier. */
+type ClientOf = (name: string, tier: string, issuer: string) => Client | undefined;
 
-interface Refused {
-  readonly error: GatewayError;
-  readonly until: Instant;
-}
-
-/**
- * The clients whose tokens issuers sign (RFC 7519). A token is verified once; then it is known by its digest until it
- * expires, or its key leaves the issuer's set.
- */
+/** Clients by the tokens of issuers. */
 export class Tokens {
-  private readonly parts: TokenParts;
+  private readonly clock: Clock;
+  private readonly clientOf: ClientOf;
   private readonly issuers: ReadonlyMap<string, Issuer>;
-  private readonly known = new LRUCache<string, Verified>({ max: REMEMBERED });
-  private readonly refused = new LRUCache<string, Refused>({ max: REMEMBERED });
-  private readonly pending = new Map<string, Promise<Identity>>();
-  private checks = 0;
+  private readonly known = new LRUCache<string, { readonly client: Client; readonly until: number }>({
+    max: MOST_KNOWN,
+  });
+  private readonly pending = new Map<string, Promise<Client>>();
 
-  /** @param previous of the configuration before: keys and tokens of issuers that did not change stay known */
-  constructor(parts: TokenParts, previous?: Tokens) {
-    this.parts = parts;
-    this.issuers = new Map(parts.issuers.map((config) => [config.issuer, this.openIssuer(config, previous)]));
-    if (previous !== undefined) this.takeOver(previous);
+  /** @param previous whose key sets are taken over, so that a reload asks nobody */
+  constructor(configs: readonly IssuerConfig[], clientOf: ClientOf, clock: Clock, previous: Tokens | undefined) {
+    this.clock = clock;
+    this.clientOf = clientOf;
+    this.issuers = new Map(
+      configs.map((config) => {
+        const before = previous?.issuers.get(config.issuer);
+        const isKept = before !== undefined && before.config.jwksUrl === config.jwksUrl;
+        const keys = isKept ? before.keys : createRemoteJWKSet(new URL(config.jwksUrl), KEY_SET);
+        return [config.issuer, { renewedAt: -Infinity, pausedUntil: -Infinity, ...before, config, keys }];
+      }),
+    );
   }
 
-  /** The client of a token that was verified before, or the 401 for one that was refused a moment ago. */
-  verified(token: string): Identity | undefined {
-    return this.recall(digestOf(token, WHOLE));
+  /** Whether a credential is a token that names an issuer of ours, proved or not. */
+  isOurs(text: string): boolean {
+    return this.issuerOf(text) !== undefined;
   }
 
-  /** Whom a token names, or why it is refused. Never rejects. */
-  verify(token: string): Promise<Identity> {
-    const digest = digestOf(token, WHOLE);
-    const recalled = this.recall(digest);
-    if (recalled !== undefined) return Promise.resolve(recalled);
+  /**
+   * At once where the token is known.
+   *
+   * @throws GatewayError 401, or 503 while its issuer's keys cannot be had; the promise rejects with the same
+   */
+  identify(token: string): Client | Promise<Client> {
+    const digest = hash("sha256", token, "base64url");
+    const known = this.known.get(digest);
+    if (known !== undefined && this.clock.wallNow() < known.until) return known.client;
     const running = this.pending.get(digest);
     if (running !== undefined) return running;
-    if (this.pending.size >= MAX_PENDING) return Promise.resolve(BUSY);
-    const verification = this.verifyAnew(token, digest).finally(() => this.pending.delete(digest));
-    this.pending.set(digest, verification);
-    return verification;
-  }
-
-  /** Whether a token says, unproved, that it is of one of the issuers. */
-  claimsIssuer(token: string): boolean {
-    const issuer = issuerOf(token);
-    return issuer !== undefined && this.issuers.has(issuer);
-  }
-
-  /** Reads issuers' keys in the background from now on. */
-  start(): void {
-    for (const { keys } of this.issuers.values()) keys.join();
-  }
-
-  /** Ends that. Tokens that come all the same can still be verified. */
-  stop(): void {
-    for (const { config, host, keys } of this.issuers.values()) {
-      keys.leave();
-      this.parts.observer.keysLeft({ issuer: config.issuer, host });
+    if (this.pending.size >= MOST_CHECKED) {
+      throw new GatewayError("overloaded", "too many new tokens are checked just now; try again in 1 s", {
+        retryAfter: 1,
+      });
     }
+    const checked = this.verify(token, digest).finally(() => this.pending.delete(digest));
+    this.pending.set(digest, checked);
+    return checked;
   }
 
-  private openIssuer(config: IssuerConfig, previous: Tokens | undefined): Issuer {
-    const { issuer, jwksUrl, jwksFile } = config;
-    const before = previous?.issuers.get(issuer);
-    const isSame = before?.config.jwksUrl === jwksUrl && before?.config.jwksFile === jwksFile;
-    const { clock, files, observer } = this.parts;
-    const keys =
-      before !== undefined && isSame
-        ? before.keys
-        : new KeySet({
-            source: jwksUrl === undefined ? keyFile(jwksFile!, files) : keyUrl(jwksUrl, clock),
-            clock,
-            onLook: (look) => observer.keysRead({ issuer, host: hostOf(issuer) }, look),
-          });
-    return { config, host: hostOf(issuer), keys };
+  private issuerOf(token: string): Issuer | undefined {
+    const [, payload, signature] = token.split(".", 3);
+    if (payload === undefined || signature === undefined) return undefined;
+    const claims = parseJson(Buffer.from(payload, "base64url").toString());
+    const iss = isObject(claims) ? claims["iss"] : undefined;
+    return typeof iss === "string" ? this.issuers.get(iss) : undefined;
   }
 
-  /** Else every reload would have all clients' signatures checked at once. */
-  private takeOver(previous: Tokens): void {
-    for (const [digest, before] of [...previous.known.entries()].toReversed()) {
-      const issuer = this.issuers.get(before.issuer.config.issuer);
-      if (issuer === undefined || !isDeepStrictEqual(issuer.config, before.issuer.config)) continue;
-      const tier = this.parts.tiers.get(before.client.tier.name);
-      if (tier === undefined) continue;
-      const client = tier === before.client.tier ? before.client : { ...before.client, tier };
-      this.known.set(digest, { ...before, client, issuer });
+  private async verify(token: string, digest: string): Promise<Client> {
+    const issuer = this.issuerOf(token)!;
+    const { config } = issuer;
+    const claims = await this.claimsOf(token, issuer);
+    const name = claims[config.clientClaim];
+    if (typeof name !== "string" || !isClientName(name)) throw NO_NAME;
+    const tier = claims[config.tierClaim] ?? config.tier;
+    const client = typeof tier === "string" ? this.clientOf(name, tier, config.issuer) : undefined;
+    if (client === undefined) throw NO_TIER;
+    const until = Math.min(this.clock.wallNow() + KNOWN_FOR, claims.exp! * 1_000);
+    this.known.set(digest, { client, until });
+    return client;
+  }
+
+  private async claimsOf(token: string, issuer: Issuer): Promise<JWTPayload> {
+    const { config, keys } = issuer;
+    const now = this.clock.now();
+    const hasKeys = keys.jwks() !== undefined;
+    if (!hasKeys && now < issuer.pausedUntil) throw noKeys(undefined);
+    if (!hasKeys || now - issuer.renewedAt > RENEW_AFTER) {
+      issuer.renewedAt = now;
+      if (hasKeys) keys.reload().catch(() => undefined);
     }
-  }
-
-  private recall(digest: string): Identity | undefined {
-    const { clock } = this.parts;
-    const known = this.known.get(digest);
-    if (known !== undefined && clock.now() < known.key.usableUntil) {
-      return clock.wallNow() < known.expiresAt ? known.client : EXPIRED;
-    }
-    const refused = this.refused.get(digest);
-    return refused !== undefined && clock.now() < refused.until ? refused.error : undefined;
-  }
-
-  private async verifyAnew(token: string, digest: string): Promise<Identity> {
-    const form = readToken(token);
-    if (form === undefined) return MALFORMED;
-    const issuer = this.issuers.get(form.issuer);
-    if (issuer === undefined) return UNKNOWN_ISSUER;
-    // The config's word, not the token's, says which algorithms there are (RFC 8725 §3.1).
-    if (!issuer.config.algorithms.includes(form.algorithm)) return WRONG_SIGNATURE;
-    const find = () => issuer.keys.find(form.algorithm, form.keyId).slice(0, MAX_TRIES);
-    let keys = find();
-    if (keys.length === 0) {
-      await issuer.keys.lookAgain();
-      keys = find();
-    }
-    if (keys.length === 0) return issuer.keys.isUsable ? WRONG_SIGNATURE : NO_KEYS;
-    const identity = await this.check({ token, digest, form, issuer, keys });
-    if (identity !== WRONG_SIGNATURE || form.keyId !== undefined) return identity;
-    // Without a key's name only its use shows that the issuer has another one by now.
-    await issuer.keys.lookAgain();
-    const others = find().filter((key) => !keys.includes(key));
-    return others.length === 0 ? identity : this.check({ token, digest, form, issuer, keys: others });
-  }
-
-  /** Takes one of the places for checks while it computes; what only waits for keys takes none from others. */
-  private async check(shown: ShownToken): Promise<Identity> {
-    if (this.checks >= MAX_CHECKS) return BUSY;
-    this.checks += 1;
     try {
-      return await this.tryKeys(shown);
-    } finally {
-      this.checks -= 1;
+      const { payload } = await jwtVerify(token, keys, {
+        issuer: config.issuer,
+        audience: config.audience,
+        requiredClaims: ["exp"],
+        clockTolerance: CLOCK_TOLERANCE,
+        currentDate: new Date(this.clock.wallNow()),
+      });
+      return payload;
+    } catch (error) {
+      if (error instanceof errors.JOSEError && OF_THE_TOKEN.test(error.code)) throw refusalOf(error);
+      issuer.pausedUntil = this.clock.now() + PAUSE;
+      throw noKeys(error);
     }
   }
-
-  private async tryKeys(shown: ShownToken): Promise<Identity> {
-    const { token, digest, form, issuer } = shown;
-    const { clockTolerance } = issuer.config;
-    let error = WRONG_SIGNATURE;
-    for (const key of shown.keys) {
-      try {
-        await jwtVerify(token, key.object, {
-          algorithms: [form.algorithm],
-          issuer: issuer.config.issuer,
-          audience: issuer.config.audience,
-          requiredClaims: ["exp"],
-          clockTolerance: clockTolerance / 1_000,
-          currentDate: new Date(this.parts.clock.wallNow()),
-        });
-      } catch (reason) {
-        error = refusalOf(reason);
-        if (error === WRONG_SIGNATURE) continue;
-        break;
-      }
-      const expiresAt = Number(form.claims["exp"]) * 1_000 + clockTolerance;
-      const subject = Number.isFinite(expiresAt) ? subjectOf(form.claims, issuer.config, this.parts.tiers) : BAD_CLAIMS;
-      if (subject instanceof GatewayError) {
-        error = subject;
-        break;
-      }
-      const client = clientOf(subject, issuer);
-      this.known.set(digest, { client, issuer, key, expiresAt });
-      return client;
-    }
-    // One that is too early is in time a moment later.
-    const until = this.parts.clock.now() + REFUSED_FOR;
-    if (error !== WRONG_CLAIMS["nbf"]) this.refused.set(digest, { error, until });
-    return error;
-  }
 }
 
-function clientOf({ name, tier }: TokenSubject, { config, host }: Issuer): Client {
-  return { kind: "token", name, tier, issuer: host, id: `token:${digestOf(config.issuer)}:${digestOf(name)}` };
+/** Codes of errors that speak of the token. All others are about its issuer's keys: no answer, no key set, no connection. */
+const OF_THE_TOKEN = /^ERR_(?:JWT_|JWS_|JOSE_ALG_|JOSE_NOT_SUPPORTED|JWKS_(?:NO|MULTIPLE)_MATCHING_)/;
+
+const EXPIRED = new GatewayError("credential_expired", "the token has expired; get a new one");
+const OTHER_AUDIENCE = invalid("the token is for another audience; get one for this gateway");
+const TOO_EARLY = invalid("the token is not valid yet; send it later, or set the issuer's clock");
+const BAD_CLAIMS = invalid(
+  "the token lacks a claim that it must have, such as exp, or has a wrong one; report it to its issuer",
+);
+const BAD_SIGNATURE = invalid("the token is not signed by a key that its issuer has published; get a new token");
+const NO_NAME = invalid(
+  "the token names no client as this gateway expects it, in one claim, a text of 1 to 200 plain characters; " +
+    "report its claims to the gateway's operator",
+);
+const NO_TIER = invalid(
+  "the token names no tier that this gateway has; ask the gateway's operator which tiers there are",
+);
+
+function refusalOf(error: Error): GatewayError {
+  if (error instanceof errors.JWTExpired) return EXPIRED;
+  if (!(error instanceof errors.JWTClaimValidationFailed)) return BAD_SIGNATURE;
+  if (error.claim === "aud") return OTHER_AUDIENCE;
+  return error.claim === "nbf" && error.reason === "check_failed" ? TOO_EARLY : BAD_CLAIMS;
 }
 
-interface ShownToken {
-  readonly token: string;
-  readonly digest: string;
-  readonly form: TokenForm;
-  readonly issuer: Issuer;
-  readonly keys: readonly VerificationKey[];
+function noKeys(cause: unknown): GatewayError {
+  return new GatewayError(
+    "client_keys_unavailable",
+    "the keys of the token's issuer cannot be had just now, so that the token can be neither taken nor refused; " +
+      "try again in 5 s",
+    { retryAfter: 5, cause },
+  );
 }
 
-function hostOf(issuer: string): string {
-  return URL.canParse(issuer) ? new URL(issuer).host || issuer : issuer;
+/** Plain text that stands in log lines and labels; `anonymous` there are those without a credential. */
+function isClientName(name: string): boolean {
+  return /^[^\p{C}\p{Z}](?:[^\p{C}\p{Zl}\p{Zp}]{0,198}[^\p{C}\p{Z}])?$/u.test(name) && name !== "anonymous";
 }

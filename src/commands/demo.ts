@@ -1,203 +1,140 @@
-import { createInterface } from "node:readline";
-import { createGateway } from "../gateway/gateway.ts";
-import { type CancelTimer, type Clock, type Duration, systemClock } from "../clock.ts";
-import { parseConfig } from "../config/parse.ts";
-import type { Config } from "../config/schema.ts";
-import { createLogger } from "../observe/log.ts";
-import { SampleRegistry } from "../sandbox/registry.ts";
-import { measureLoop } from "../gateway/overload.ts";
-import { version } from "../version.ts";
-import { demoInstructions, transfer } from "./demo-instructions.ts";
-import { residentBytes } from "./process-memory.ts";
-import { EXIT, parsePort, UsageError } from "./command-line.ts";
-import { printLine, printLines, untilInterrupted } from "./terminal.ts";
-
-const PORTS = { public: 8080, operations: 9090 };
-
-/** A sample registry of the demo, by the alias that it has in the gateway. */
-export interface DemoRegistry {
-  readonly name: string;
-  readonly about: string;
-  readonly registry: SampleRegistry;
-}
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { digestOf, newKey } from "../clients/credential.ts";
+import { loadConfig } from "../config/load.ts";
+import { createGateway, type Gateway } from "../gateway/gateway.ts";
+import { type Sandbox, startSandbox } from "../sandbox/sandbox.ts";
+import { endpointPath } from "../spec/operations.ts";
+import { consoleFolder } from "../version.ts";
+import { CommandError, EXIT, print, sayFailure, untilInterrupted } from "./terminal.ts";
 
 interface DemoOptions {
-  readonly port: unknown;
-  readonly operationsPort: unknown;
+  readonly port: number;
+  readonly operationsPort: number;
 }
 
-/** `demo`: three sample registries of different behaviour on loopback with the gateway before them, memory only. */
+interface DemoRegistry {
+  readonly name: string;
+  readonly about: string;
+  readonly sandbox: Sandbox;
+}
+
+/** `demo`: three sample registries and the gateway before them, memory only, until Ctrl-C. @throws CommandError */
 export async function demo(options: DemoOptions): Promise<number> {
-  // Before anything listens, which would keep the process.
-  const wanted = portsOf(options);
-  const clock = systemClock();
-  const registries = demoRegistries(clock);
-  await Promise.all(registries.map(({ registry }) => registry.start()));
-  const gateway = await createGateway({
-    config: demoConfig(registries, wanted),
-    log: createLogger("silent"),
-    clock,
-    random: Math.random,
-    version,
-    // For the console's charts.
-    loop: measureLoop(),
-    residentBytes,
+  await using running = new AsyncDisposableStack();
+  const folder = mkdtempSync(join(tmpdir(), "registry-gateway-demo-"));
+  running.defer(() => rmSync(folder, { recursive: true, force: true }));
+  const key = newKey();
+  const line = { name: "demo", tier: "partner", digest: digestOf(key) };
+  writeFileSync(join(folder, "clients.jsonl"), `${JSON.stringify(line)}\n`);
+  const registries = await startRegistries();
+  for (const { sandbox } of registries) running.use(sandbox);
+  const gateway = await startGateway(options, registries, folder);
+  running.defer(() => gateway.stop({ grace: false }));
+  print(instructions(registries, gateway, key));
+  await untilInterrupted();
+  return EXIT.ok;
+}
+
+async function startRegistries(): Promise<DemoRegistry[]> {
+  const fast = await startSandbox({ name: "amulet-issuer", instruments: 3 });
+  const paged = await startSandbox({ name: "bond-issuer", instruments: 500 });
+  const slow = await startSandbox({
+    name: "fund-issuer",
+    paging: "token-index",
+    latency: 400,
+    jitter: 100,
+    apis: "v1",
   });
-  try {
-    const ports = await gateway.start();
-    printLines(demoInstructions(registries, ports));
-    const traffic = startDemoTraffic({ registries, clock, origin: `http://127.0.0.1:${ports.publicPort}` });
-    await untilStopped(registries);
-    traffic.stop();
-    return EXIT.ok;
-  } catch (error) {
-    const { message, port } = error as { message: string; port?: number };
-    if (port === undefined) throw error;
-    printLine(`${message}: choose others with --port and --operations-port (0: any free one)`, process.stderr);
-    return EXIT.failure;
-  } finally {
-    await gateway.stop({ grace: false });
-    await Promise.all(registries.map(({ registry }) => registry.stop()));
-  }
-}
-
-/** @throws UsageError */
-function portsOf(options: DemoOptions): { port: number; operationsPort: number } {
-  const port = parsePort("--port", options.port) ?? PORTS.public;
-  const operationsPort = parsePort("--operations-port", options.operationsPort) ?? PORTS.operations;
-  if (port === operationsPort && port !== 0) {
-    throw new UsageError(`--port and --operations-port are both ${port}: take different ones`);
-  }
-  return { port, operationsPort };
-}
-
-function demoRegistries(clock: Clock): readonly DemoRegistry[] {
   return [
-    {
-      name: "amulet",
-      about: "fast, few instruments",
-      registry: new SampleRegistry({ admin: `DSO::1220${"13f1b3a8".repeat(8)}`, clock, instruments: 3 }),
-    },
-    {
-      name: "bonds",
-      about: "500 instruments in pages; ignores the admin in a body, as one big registry does",
-      registry: new SampleRegistry({
-        admin: `bond-registry::1220${"2194ab45".repeat(8)}`,
-        clock,
-        instruments: 500,
-        checksBodyAdmin: false,
-        style: "utility",
-      }),
-    },
-    {
-      name: "funds",
-      about: "slow: 400 ms an answer; tokens are indexes; has no version 2",
-      registry: new SampleRegistry({
-        admin: `fund-registry::1220${"d7dcf089".repeat(8)}`,
-        clock,
-        instruments: 60,
-        paging: "index",
-        latency: 400,
-        version: "v1",
-        unknownPaths: "html",
-      }),
-    },
+    { name: "amulet", about: "fast, three instruments", sandbox: fast },
+    { name: "bonds", about: "500 instruments in pages of 25", sandbox: paged },
+    { name: "funds", about: "slow: 400 ms an answer; version 1 alone", sandbox: slow },
   ];
 }
 
-function demoConfig(
+async function startGateway(
+  { port, operationsPort }: DemoOptions,
   registries: readonly DemoRegistry[],
-  { port, operationsPort }: { port: number; operationsPort: number },
-): Config {
-  const text = JSON.stringify({
+  folder: string,
+): Promise<Gateway> {
+  const values = {
     listen: { host: "127.0.0.1", port },
     operations: { host: "127.0.0.1", port: operationsPort },
-    // For the console's page of requests; the demo prints no log.
-    log: { hits: 1 },
-    upstreams: registries.map(({ name, registry }) => ({ name, admin: registry.admin, urls: [registry.url] })),
-  });
-  const { config, problems } = parseConfig({ text, file: "demo", env: {} });
-  if (config === undefined) throw new Error(`the demo's configuration is bad: ${JSON.stringify(problems)}`);
-  return config;
-}
-
-/** Until Ctrl-C; meanwhile does what is typed. */
-async function untilStopped(registries: readonly DemoRegistry[]): Promise<void> {
-  // Without an output it leaves the terminal as it is: Ctrl-C stays a signal.
-  const lines = createInterface({ input: process.stdin });
-  lines.on("line", (line) => void obey(line, registries));
-  await untilInterrupted();
-  lines.close();
-}
-
-const SLOWER = 2_000;
-
-/** `kill funds`, `revive funds`, `slow funds`. */
-async function obey(line: string, registries: readonly DemoRegistry[]): Promise<void> {
-  const [word, name] = line.trim().split(/\s+/);
-  if (word === "" || word === undefined) return;
-  const registry = registries.find((each) => each.name === name)?.registry;
-  if (registry !== undefined && word === "kill" && registry.isListening) {
-    await registry.kill();
-    printLine(`${name} is killed: its cached answers are still served. revive ${name} brings it back`);
-  } else if (registry !== undefined && word === "revive") {
-    if (!registry.isListening) await registry.revive();
-    registry.slow(0);
-    printLine(`${name} is as it was`);
-  } else if (registry !== undefined && word === "slow") {
-    registry.slow(SLOWER);
-    printLine(`${name} takes ${SLOWER / 1_000} s longer for each answer. revive ${name} ends that`);
-  } else {
-    printLine(`type kill, revive or slow and one of ${registries.map((each) => each.name).join(", ")}`);
-  }
-}
-
-/** Between two requests. */
-const PAUSE: Duration = 150;
-const REQUEST_DEADLINE: Duration = 5_000;
-
-interface DemoTrafficOptions {
-  readonly registries: readonly DemoRegistry[];
-  readonly clock: Clock;
-  /** Of the public listener. */
-  readonly origin: string;
-}
-
-/** A client that asks each registry in turn for what wallets ask for, so that the console has something to show. */
-function startDemoTraffic({ registries, clock, origin }: DemoTrafficOptions): { stop(): void } {
-  let turn = 0;
-  let timer: CancelTimer | undefined;
-  function next(): void {
-    const demoRegistry = registries[turn % registries.length]!;
-    const requests = requestsOf(demoRegistry, turn);
-    const { path, body } = requests[Math.floor(turn / registries.length) % requests.length]!;
-    void send(`${origin}/api/token-standard/v0/registrars/${demoRegistry.name}/registry/${path}`, body);
-    turn += 1;
-    timer = clock.after(PAUSE, next);
-  }
-  next();
-  return { stop: () => timer?.() };
-}
-
-/** By turns what the cache spares the registry, and a transfer, of which each is a call. */
-function requestsOf({ registry }: DemoRegistry, turn: number): readonly { path: string; body?: string }[] {
-  const instruments = registry.catalogue.list();
-  const { id } = instruments[turn % instruments.length]!;
-  const one = `instruments/${encodeURIComponent(id)}`;
-  const body = transfer(registry.admin, { admin: registry.admin, id });
-  const reads = ["info", "instruments", "instruments?pageSize=20", one, one, "instruments/none"];
-  return reads.flatMap((path) => [
-    { path: `metadata/v1/${path}` },
-    { path: "transfer-instruction/v1/transfer-factory", body },
-  ]);
-}
-
-async function send(url: string, body: string | undefined): Promise<void> {
-  const post = { method: "POST", headers: { "content-type": "application/json" }, body: body ?? "" };
+    clients: {
+      keysFile: "clients.jsonl",
+      tiers: { anonymous: { requests: "600/1m", concurrency: 16 }, partner: { requests: "6000/1m" } },
+    },
+    upstreams: registries.map(({ name, sandbox }) => ({ name, admin: sandbox.admin, urls: [sandbox.url] })),
+  };
   try {
-    const answer = await fetch(url, { ...(body !== undefined && post), signal: AbortSignal.timeout(REQUEST_DEADLINE) });
-    await answer.arrayBuffer();
-  } catch {
-    // The gateway is being stopped, or a registry was killed: the console shows it.
+    // It prints for people: no log lines.
+    return await createGateway(loadConfig({ values, folder }, {}), { logTo: { write: () => undefined } });
+  } catch (error) {
+    const advice = "Choose others with --port and --operations-port (0: any free one)";
+    throw new CommandError(`the gateway cannot listen: ${sayFailure(error)}. ${advice}`);
   }
+}
+
+function instructions(registries: readonly DemoRegistry[], gateway: Gateway, key: string): string {
+  const [amulet, bonds] = registries;
+  const running = registries.map(
+    ({ name, about, sandbox }) => `  ${name.padEnd(7)} ${sandbox.url}  ${about}\n          admin ${sandbox.admin}`,
+  );
+  const registrars = `${gateway.url}/api/token-standard/v0/registrars`;
+  const listing = `${registrars}/funds${endpointPath("instruments")}?pageSize=5`;
+  const factory = `${gateway.url}${endpointPath("transfer_factory")}`;
+  const post = "-H 'content-type: application/json' -d";
+  const settlement = `${endpointPath("settlement_factory_v2")}' ${post} '{"choiceArguments":{}}'`;
+  return `Registry Gateway is running before three sample registries, memory only.
+
+  gateway  ${gateway.url}
+  console  ${gateway.operationsUrl}/console/${existsSync(consoleFolder) ? "" : " (after npm run build)"}
+${running.join("\n")}
+
+Copy and paste in another terminal:
+
+  # 1. A miss: the slow registry is asked. Look at cache-status and the time.
+  curl -s -o /dev/null -D - -w '%{time_total} s\\n' '${listing}'
+
+  # 2. The same again: a hit from memory, with its age.
+  curl -s -o /dev/null -D - -w '%{time_total} s\\n' '${listing}'
+
+  # 3. A factory request to the plain base URL: the admin in its body names the registry, "bonds".
+  curl -s ${factory} ${post} '${transfer(bonds!.sandbox.admin, bonds!.sandbox.admin)}' | head -c 300; echo
+
+  # 4. The same with two admins that disagree: 400.
+  curl -s ${factory} ${post} '${transfer(amulet!.sandbox.admin, bonds!.sandbox.admin)}'; echo
+
+  # 5. A settlement of version 2. "funds" has no version 2: 404, so that clients fall back to version 1.
+  curl -s '${registrars}/amulet${settlement} | head -c 300; echo
+  curl -s '${registrars}/funds${settlement}; echo
+
+  # 6. All registries as one.
+  curl -s '${gateway.url}/catalog/v1/registries'; echo
+  curl -s '${gateway.url}${endpointPath("instruments")}?pageSize=2'; echo
+
+  # 7. With an API key the limit is ten times that of the others. Look at ratelimit-policy.
+  curl -si '${registrars}/amulet${endpointPath("info")}' -H 'x-api-key: ${key}'
+
+  # 8. Why it was answered as it was, how the gateway is, and a purge.
+  registry-gateway explain '${listing}' --url ${gateway.operationsUrl}
+  registry-gateway status --url ${gateway.operationsUrl}
+  registry-gateway purge funds --url ${gateway.operationsUrl}
+
+In a checkout, registry-gateway is: npm start --silent --
+
+Stop with Ctrl-C.`;
+}
+
+/** The body of a transfer factory request. */
+function transfer(expectedAdmin: string, admin: string): string {
+  const transfer = {
+    sender: "alice::1220aa",
+    receiver: "bob::1220bb",
+    amount: "1.0",
+    instrumentId: { admin, id: "Amulet" },
+  };
+  return JSON.stringify({ choiceArguments: { expectedAdmin, transfer }, excludeDebugFields: true });
 }

@@ -1,199 +1,180 @@
-import { readTextFile } from "../config/text-file.ts";
-import { type Clock, type Duration, type Instant, systemClock } from "../clock.ts";
-import { configFromFlags } from "../config/flags.ts";
-import { loadConfig } from "../config/parse.ts";
+import { type Clock, type Duration, type Instant, sleep, systemClock } from "../clock.ts";
+import { changesOf } from "../config/effective.ts";
+import { watchFiles } from "../config/files.ts";
+import { type ConfigSource, loadConfig } from "../config/load.ts";
+import type { LoadedConfig } from "../config/loaded.ts";
 import { ConfigError } from "../config/problem.ts";
-import type { Config } from "../config/schema.ts";
-import { isLoopback } from "../config/urls.ts";
-import { warnings } from "../config/warnings.ts";
-import type { Gateway } from "../gateway/gateway.ts";
-import { measureLoop } from "../gateway/overload.ts";
-import { createLogger, type Logger } from "../observe/log.ts";
-import { watchFileDescriptors } from "../observe/file-descriptors.ts";
-import { collectProcessMetrics } from "../observe/metrics/process.ts";
-import { withoutSecrets } from "../observe/redaction.ts";
-import { version } from "../version.ts";
-import { configFileOf, EXIT, parsePort, UsageError } from "./command-line.ts";
-import { Reloader } from "./reloader.ts";
-import { residentBytes } from "./process-memory.ts";
-import { printLines } from "./terminal.ts";
+import { createGateway, type Gateway } from "../gateway/gateway.ts";
+import { configFileOf } from "./config-file.ts";
+import { nameFor } from "./names.ts";
+import { CommandError, complain, EXIT, sayFailure } from "./terminal.ts";
 
 interface StartOptions {
-  readonly config?: unknown;
-  readonly upstream?: unknown;
-  readonly redis?: unknown;
-  readonly port?: unknown;
-}
-
-/** The configuration to start with, and the file that it may be read from again. */
-interface Source {
-  readonly config: Config;
-  readonly file?: { readonly name: string; readonly text: string };
-}
-
-/** What SIGHUP asks for. */
-interface Reloads {
-  by?: Reloader;
-  /** It was asked for before there was a reloader. */
-  isDue?: boolean;
+  readonly config?: string;
+  readonly upstream?: readonly string[];
+  readonly redis?: string;
+  readonly port?: number;
 }
 
 /** `start`: serves until a signal ends it. */
 export async function start(options: StartOptions): Promise<number> {
   const clock = systemClock();
-  // Before all else: as the first process of a container, one without a handler is not stopped by them.
-  const signal = stopSignal(clock);
-  const reloads: Reloads = {};
-  let source: Source;
+  const signals = listenForSignals(clock);
+  const source = sourceOf(options);
+  let loaded: LoadedConfig;
   try {
-    source = readSource(options, () => reloadBySignal(reloads));
+    loaded = loadConfig(source, process.env);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const problems = error.problems.map((problem) => ({ ...problem, message: withoutSecrets(problem.message) }));
-    createLogger("info").fatal({ problems }, "bad configuration");
-    printLines(error.message, process.stderr);
+    complain(error.message);
     return EXIT.badConfig;
   }
-  const { config, file } = source;
-  const log = createLogger(config.log.level, { clock });
-  for (const warning of warnings(config)) log.warn({ warning }, "configuration");
-  handleFaults(log);
-  watchFileDescriptors(clock, log);
-  const listening = Promise.withResolvers<number>();
-  const announce = (upstream: string, admin: string): void =>
-    void listening.promise.then((port) => printLines(sayAdmin(config, port, upstream, admin), process.stderr));
-  // Not before the configuration is known to be good: it is most of what this program loads.
-  const { createGateway } = await import("../gateway/gateway.ts");
-  const gateway = await createGateway({
-    config,
-    log,
-    clock,
-    version,
-    random: Math.random,
-    loop: measureLoop(),
-    residentBytes,
-    lastReload: () => reloads.by?.last,
-    ...(file === undefined ? { onAdminProved: announce } : {}),
-  });
-  collectProcessMetrics(gateway.metrics, gateway.registry, log);
+  let gateway: Gateway;
   try {
-    const { publicPort } = await gateway.start();
-    listening.resolve(publicPort);
+    gateway = await createGateway(loaded, { clock });
   } catch (error) {
-    log.fatal({ err: error }, "cannot start");
-    await gateway.stop({ grace: false });
+    // Of the two listeners, the one whose port it is.
+    const { address, port } = error as { readonly address?: string; readonly port?: number };
+    complain(`registry-gateway cannot start: ${sayFailure(error)}${port === undefined ? "" : ` (${address}:${port})`}`);
     return EXIT.failure;
   }
-  if (file !== undefined) {
-    reloads.by = createReloader(file, { gateway, log, clock });
-    reloads.by.start();
-    if (reloads.isDue === true) reloadBySignal(reloads);
-  }
-  const name = await signal;
-  reloads.by?.stop();
-  log.info({ signal: name }, "stopping");
-  await gateway.stop({ grace: name === "SIGTERM" });
-  log.info({}, "stopped");
-  await log.end();
-  // A connection to a registry that does not end must not keep the process.
-  return process.exit(EXIT.ok);
-}
-
-function reloadBySignal(reloads: Reloads): void {
-  if (reloads.by === undefined) reloads.isDue = true;
-  else void reloads.by.reload("signal");
-}
-
-/** @param onHangUp called at SIGHUP, from before the file is read */
-function readSource({ config, upstream, redis, port }: StartOptions, onHangUp: () => void): Source {
-  const upstreams = Array.isArray(upstream) ? (upstream as string[]) : [];
-  if (upstreams.length === 0) {
-    if (redis !== undefined || port !== undefined) throw new UsageError("--redis and --port go with --upstream");
-    // Unhandled, the signal would end a process that starts, and systemd takes that for a clean exit.
-    process.on("SIGHUP", onHangUp);
-    const name = configFileOf(config);
-    // Read first: what changes in between is then found to have changed.
-    const text = readTextIfThere(name);
-    return { config: loadConfig(name, process.env), file: { name, text } };
-  }
-  if (config !== undefined) throw new UsageError("--config and --upstream exclude each other");
-  const listen = parsePort("--port", port);
-  return {
-    config: configFromFlags({
-      upstreams,
-      ...(typeof redis === "string" ? { redis } : {}),
-      ...(listen === undefined ? {} : { port: listen }),
-    }),
-  };
-}
-
-/** What the file holds; what is wrong with one that cannot be read, `loadConfig` says. */
-function readTextIfThere(file: string): string {
-  try {
-    return readTextFile(file);
-  } catch {
-    return "";
-  }
-}
-
-function createReloader(
-  file: { readonly name: string; readonly text: string },
-  { gateway, log, clock }: { readonly gateway: Gateway; readonly log: Logger; readonly clock: Clock },
-): Reloader {
-  return new Reloader({
-    file: file.name,
-    text: file.text,
-    env: process.env,
-    target: gateway,
-    log,
-    metrics: gateway.metrics,
-    files: gateway.files,
-    clock,
-  });
-}
-
-/**
- * What becomes of faults that nothing caught. After an exception nobody knows what was left half done, so the process
- * ends and is started anew. A promise that failed unheard left nothing half done but its own work: serving goes on.
- */
-function handleFaults(log: Logger): void {
-  // Lines wait for others for a moment: however the process ends, they are written first.
-  process.on("exit", () => log.flush());
-  // What is served does not end because nobody reads this any more.
-  process.stderr.on("error", () => undefined);
+  const { log } = gateway;
   process.on("uncaughtException", (error) => {
+    // Nobody knows what was left half done: the process is started anew.
     log.fatal({ err: error }, "unexpected error");
     process.exit(EXIT.failure);
   });
-  process.on("unhandledRejection", (reason) => {
-    log.error({ err: reason }, "unexpected rejection");
+  process.on("unhandledRejection", (reason) => log.error({ err: reason }, "unexpected rejection"));
+  for (const warning of loaded.warnings) log.warn({ warning }, "the configuration has a warning");
+  const unfollow = "file" in source ? follow(source, loaded, { gateway, signals }) : undefined;
+  if ("values" in source) for (const name of namesOf(loaded)) void sayAdmin(name, gateway, clock);
+  const signal = await signals.stop;
+  unfollow?.();
+  log.info({ signal }, "stopping");
+  await gateway.stop({ grace: signal === "SIGTERM" });
+  return EXIT.ok;
+}
+
+/** The configuration that options of the command line stand for: a file, or upstreams without one. @throws CommandError */
+function sourceOf({ config, upstream = [], redis, port }: StartOptions): ConfigSource {
+  if (upstream.length === 0) {
+    if (redis !== undefined || port !== undefined) {
+      throw new CommandError("--port and --redis go with --upstream: a file has keys for them");
+    }
+    return { file: configFileOf(config) };
+  }
+  const names = new Set<string>();
+  const upstreams = upstream.map((url) => {
+    const name = nameFor(URL.parse(url)?.hostname ?? "", names);
+    names.add(name);
+    return { name, urls: [url] };
   });
+  const listen = port === undefined ? {} : { listen: { port } };
+  return {
+    values: { upstreams, ...listen, ...(redis !== undefined && { redis: { url: redis } }) },
+    folder: process.cwd(),
+  };
+}
+
+interface Signals {
+  /** The first that asks to stop. */
+  readonly stop: Promise<NodeJS.Signals>;
+  /** Called at SIGHUP; from before the configuration is read, since the signal would end the process otherwise. */
+  onHangUp: () => void;
 }
 
 /** Who signals a group of processes signals npm, which passes it on, and its child: two of a kind within this time are one. */
 const ONE_SIGNAL: Duration = 1_000;
 
-/** Resolves with the first signal that asks to stop; a second one stops at once. */
-function stopSignal(clock: Clock): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    let first: { readonly signal: NodeJS.Signals; readonly at: Instant } | undefined;
-    for (const signal of ["SIGTERM", "SIGINT"] as const) {
-      process.on(signal, () => {
-        const at = clock.now();
-        if (first === undefined) {
-          first = { signal, at };
-          resolve(signal);
-        } else if (signal !== first.signal || at - first.at >= ONE_SIGNAL) {
-          process.exit(EXIT.failure);
-        }
-      });
-    }
-  });
+/** From now on the first SIGTERM or SIGINT asks to stop, a second one ends the process at once; SIGUSR2 does nothing. */
+function listenForSignals(clock: Clock): Signals {
+  process.on("SIGUSR2", () => undefined);
+  const { promise: stop, resolve } = Promise.withResolvers<NodeJS.Signals>();
+  let first: { readonly signal: NodeJS.Signals; readonly at: Instant } | undefined;
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.on(signal, () => {
+      const at = clock.now();
+      if (first !== undefined && (signal !== first.signal || at - first.at >= ONE_SIGNAL)) process.exit(EXIT.failure);
+      first ??= { signal, at };
+      resolve(signal);
+    });
+  }
+  const signals: Signals = { stop, onHangUp: () => undefined };
+  process.on("SIGHUP", () => signals.onHangUp());
+  return signals;
 }
 
-/** Which registry was found at an upstream, and how to address it. */
-function sayAdmin({ listen, routing }: Config, port: number, upstream: string, admin: string): string {
-  const isLocal = isLoopback(listen.host) || listen.host === "0.0.0.0" || listen.host === "::";
-  const base = `http://${isLocal ? "localhost" : listen.host}:${port}${routing.prefix}/${encodeURIComponent(admin)}`;
-  return `${upstream}: instrument admin ${admin}\n  base URL ${base}`;
+/**
+ * Reads the configuration again at SIGHUP, and when it or a file changes that it, or a refused one, names.
+ *
+ * @returns what ends that
+ */
+function follow(
+  source: ConfigSource,
+  first: LoadedConfig,
+  { gateway, signals }: { readonly gateway: Gateway; readonly signals: Signals },
+): () => void {
+  const { log } = gateway;
+  let running = first;
+  let unwatch = watchFiles(first.files, () => reload("file"));
+  const watch = (files: readonly string[]): void => {
+    const end = unwatch;
+    unwatch = watchFiles(files, () => reload("file"));
+    end();
+  };
+  function reload(cause: "file" | "signal"): void {
+    try {
+      const next = loadConfig(source, process.env);
+      const changed = atMost(changesOf(running, next).map(({ path }) => path));
+      gateway.reload(next);
+      running = next;
+      watch(next.files);
+      log.info({ cause, changed, digest: gateway.snapshot().loaded.digest }, "configuration reloaded");
+      for (const warning of next.warnings) log.warn({ warning }, "the configuration has a warning");
+    } catch (error) {
+      const problems = atMost(error instanceof ConfigError ? error.message.split("\n") : [sayFailure(error)]);
+      if (error instanceof ConfigError) watch([...new Set([...running.files, ...error.files])]);
+      gateway.reloadRefused(problems[0]!);
+      log.error({ cause, problems }, "configuration refused: what runs stays");
+    }
+  }
+  signals.onHangUp = () => reload("signal");
+  // What was written while the gateway came up, no watch has seen.
+  if (differs(first, source)) reload("file");
+  return () => unwatch();
+}
+
+/** Keys or problems that one log line has. */
+const MOST_SAID = 50;
+
+function atMost(texts: readonly string[]): readonly string[] {
+  const more = texts.length - MOST_SAID;
+  return more > 0 ? [...texts.slice(0, MOST_SAID), `and ${more} more`] : texts;
+}
+
+function differs(loaded: LoadedConfig, source: ConfigSource): boolean {
+  try {
+    return changesOf(loaded, loadConfig(source, process.env)).length > 0;
+  } catch {
+    return true;
+  }
+}
+
+function namesOf({ config }: LoadedConfig): string[] {
+  return config.upstreams.map(({ name }) => name);
+}
+
+const BETWEEN_LOOKS: Duration = 1_000;
+
+/** Says on stderr whose registry an upstream is, once that is known. */
+async function sayAdmin(name: string, gateway: Gateway, clock: Clock): Promise<void> {
+  for (;;) {
+    const { upstreams, loaded } = gateway.snapshot();
+    const admin = upstreams.byName(name)?.admin;
+    if (admin !== undefined) {
+      const base = gateway.url.replace(/\/\/(0\.0\.0\.0|\[::\])/, "//localhost") + loaded.config.routing.prefix;
+      return complain(`${name}: admin ${admin}\n  base URL ${base}/${encodeURIComponent(admin)}`);
+    }
+    await sleep(BETWEEN_LOOKS, clock);
+  }
 }

@@ -1,10 +1,47 @@
-import { toPrintable } from "../words/printable.ts";
+import { isObject, printable } from "../json.ts";
 
-type Output = Pick<NodeJS.WriteStream, "write">;
+/** What the process exits with: 0 stopped cleanly or all is well, 78 (EX_CONFIG) bad configuration, 1 anything else. */
+export const EXIT = { ok: 0, failure: 1, badConfig: 78 } as const;
 
-/** Prints one line. A line break in it is shown, not made: foreign text stays within its line. */
-export function printLine(line: string, output: Output = process.stdout): void {
-  output.write(`${toPrintable(line)}\n`);
+/** Ends a command with exit code 1; `message` is for the person who gave it. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+}
+
+/** Characters of a line: no line of ours is longer, and texts of others are cut before. */
+const LONGEST_LINE = 20_000;
+
+/** Prints for people on stdout, line by line: what others wrote cannot act on the terminal. */
+export function print(text = ""): void {
+  process.stdout.write(`${linesOf(text)}\n`);
+}
+
+/** Prints on stderr: what is wrong. */
+export function complain(text: string): void {
+  process.stderr.write(`${linesOf(text)}\n`);
+}
+
+/** Prints a value for programs. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value, undefined, 2));
+}
+
+function linesOf(text: string): string {
+  return text
+    .split("\n")
+    .map((line) => printable(line, LONGEST_LINE))
+    .join("\n");
+}
+
+/** Rows as lines, each column as wide as its widest cell. */
+export function tableLines(rows: readonly (readonly string[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_cell, i) => Math.max(...rows.map((row) => row[i]!.length)));
+  return rows.map((row) =>
+    row
+      .map((cell, i) => cell.padEnd(widths[i]!))
+      .join("  ")
+      .trimEnd(),
+  );
 }
 
 /** Resolves with the first signal that asks to stop. */
@@ -14,90 +51,26 @@ export function untilInterrupted(): Promise<void> {
   });
 }
 
-/** Prints several lines. */
-export function printLines(text: string, output: Output = process.stdout): void {
-  for (const line of text.replace(/\n$/, "").split("\n")) printLine(line, output);
-}
+/** Errors of connections by their codes, in words; `undefined` in it stands for the code's own message. */
+const FAILURES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there",
+  ECONNRESET: "the connection was closed without an answer",
+  UND_ERR_SOCKET: "the connection was closed without an answer",
+  ENOTFOUND: "the host cannot be found",
+  EAI_AGAIN: "the host cannot be found",
+  UND_ERR_CONNECT_TIMEOUT: "there is no connection in time",
+  EPROTO: "it does not speak TLS, or not a version of it that is known",
+  ERR_SSL_WRONG_VERSION_NUMBER: "it does not speak TLS: should it be http://?",
+  EADDRINUSE: "the port is taken",
+  EACCES: "this user may not do that",
+};
 
-/** A column of a table, and what it says of a row; null: nothing. */
-export interface Column<Row> {
-  readonly head: string;
-  readonly cell: (row: Row) => string | number | null;
-  readonly isNumber?: true;
-  /** Where its cells lose letters when the table is wider than the terminal; absent: they never do. */
-  readonly shortened?: "middle" | "end";
-}
-
-type Look = Pick<Column<never>, "isNumber" | "shortened">;
-
-/** The narrowest and widest that a table or a text gets, whatever the terminal is. */
-const NARROWEST = 80;
-const WIDEST = 120;
-const USUAL = 100;
-
-/** Letters that a shortened column keeps at least. */
-const LEAST = 8;
-
-const GAP = "  ";
-
-/** How wide what is printed may be. */
-function terminalWidth(): number {
-  const { columns = USUAL } = process.stdout as { readonly columns?: number };
-  return Math.min(WIDEST, Math.max(NARROWEST, columns));
-}
-
-/** The lines of a table as wide as the terminal, its head first. Cells are made printable. */
-export function tableLines<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string[] {
-  const cells = [
-    columns.map(({ head }) => head),
-    ...rows.map((row) => columns.map(({ cell }) => toPrintable(String(cell(row) ?? "-")))),
-  ];
-  const widths = columns.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
-  const total = () => widths.reduce((sum, each) => sum + each, 0) + GAP.length * (columns.length - 1);
-  while (total() > terminalWidth()) {
-    const i = widestOf(columns, widths);
-    if (i === undefined) break;
-    widths[i]! -= 1;
-  }
-  return cells.map((row) =>
-    row
-      .map((cell, i) => align(shorten(cell, widths[i]!, columns[i]!), widths[i]!, columns[i]!))
-      .join(GAP)
-      .trimEnd(),
-  );
-}
-
-/** The widest column that may lose a letter. */
-function widestOf(columns: readonly Look[], widths: readonly number[]): number | undefined {
-  let widest: number | undefined;
-  for (const [i, { shortened }] of columns.entries()) {
-    if (shortened !== undefined && widths[i]! > (widest === undefined ? LEAST : widths[widest]!)) widest = i;
-  }
-  return widest;
-}
-
-function shorten(cell: string, width: number, { shortened }: Look): string {
-  if (cell.length <= width) return cell;
-  const tail = shortened === "middle" ? Math.floor((width - 1) / 2) : 0;
-  return `${cell.slice(0, width - 1 - tail)}…${tail === 0 ? "" : cell.slice(-tail)}`;
-}
-
-function align(cell: string, width: number, { isNumber }: Look): string {
-  return isNumber === true ? cell.padStart(width) : cell.padEnd(width);
-}
-
-/** `text` in lines that fit the terminal, broken between words; all but the first begin with `indent`. */
-export function wrap(text: string, indent = "    "): string[] {
-  const lines: string[] = [];
-  const [, margin = "", words = ""] = /^( *)(.*)$/.exec(toPrintable(text)) ?? [];
-  let line = "";
-  for (const word of words.split(" ")) {
-    if (line !== "" && line.length + 1 + word.length > terminalWidth()) {
-      lines.push(line);
-      line = `${indent}${word}`;
-    } else {
-      line = line === "" ? `${margin}${word}` : `${line} ${word}`;
-    }
-  }
-  return [...lines, line];
+/** Why something could not be asked or done, as the rest of a sentence. */
+export function sayFailure(error: unknown): string {
+  if (!isObject(error)) return printable(String(error));
+  const { name, code, message, cause } = error as Partial<NodeJS.ErrnoException>;
+  if (name === "TimeoutError" || name === "AbortError") return "there is no answer in time";
+  if (code !== undefined && code in FAILURES) return FAILURES[code]!;
+  if (code?.startsWith("HPE_") === true) return "it does not speak HTTP: should it be https://?";
+  return cause instanceof Error ? sayFailure(cause) : printable(message ?? code ?? "unknown error");
 }

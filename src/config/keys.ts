@@ -1,174 +1,164 @@
-import { DAY } from "../clock.ts";
-import { IsOptional, Type } from "typebox";
-import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
-import { notations } from "./notations.ts";
-import type { NotationName, NotationValues } from "./notations.ts";
+import { type TProperties, type TSchema, type TUnsafe, Type } from "typebox";
+import type { Duration } from "../clock.ts";
+import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "../units.ts";
 
-/**
- * What the schema says about a key beyond JSON Schema's own keywords. The reader, the printer, the diff and the
- * generators all work from these.
- */
+/** What the schema says about a key beyond JSON Schema's own keywords: reader, printer, diff and generators work from it. */
 export interface Notes {
-  /** For people: what the key does. */
-  readonly description?: string;
-  /** As it is in the file. */
+  /** As it is written in the file. */
   readonly default?: unknown;
-  /** First of them: shown in the example file where there is no default. */
-  readonly examples?: readonly unknown[];
-  /** How the text of the file is checked, parsed and printed. */
-  readonly notation?: NotationName;
-  /** Bounds of a duration (ms) or size (bytes). */
-  readonly least?: number;
-  readonly most?: number;
   /** What a value must be, as the end of `must be …`. */
   readonly expected?: string;
-  /** A change of this key, or of what is below it, takes effect at the next start only. */
-  readonly restart?: boolean;
-  /** Nothing is filled in where keys are absent: they are taken over from elsewhere. */
-  readonly inherits?: boolean;
-  /** The keys below are described elsewhere, and written out only there. */
-  readonly repeats?: boolean;
-  /** Exactly one of each group of keys must be there. */
-  readonly oneOf?: readonly (readonly string[])[];
+  /** What `off` and `false` stand for where they are a value of their own; an optional key is absent then. */
+  readonly off?: unknown;
+  /** Never repeated. `login`: a URL of which user and password are not. */
+  readonly secret?: true | "login";
+  /** A path, absolute once read; says what is wrong with the text of the file. */
+  readonly file?: (text: string) => string | undefined;
+  /** Keys that are absent stay so: they are taken from elsewhere. */
+  readonly inherits?: true;
+  /** The value of a text that passed, and the text of a value; without them, both are the same. */
+  readonly parse?: (text: string) => unknown;
+  readonly write?: (value: never) => string;
 }
 
-type Described = Notes & { readonly description: string };
-
-/** Text in one of the {@link notations}: a duration, a size, a URL, a file … */
-export function scalar<Name extends NotationName>(notation: Name, described: Described): TUnsafe<NotationValues[Name]> {
-  return Type.Unsafe<NotationValues[Name]>({
-    type: "string",
-    pattern: notations[notation].pattern,
-    notation,
-    ...described,
-  });
+/** A schema seen as data. */
+export interface Schema extends Notes {
+  readonly description?: string;
+  readonly type?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly patternProperties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly enum?: readonly string[];
+  readonly minItems?: number;
+  readonly maxItems?: number;
 }
 
-/** Free text. */
-export function text(described: Described & { readonly pattern?: string }): TUnsafe<string> {
-  return Type.Unsafe<string>({ type: "string", minLength: 1, expected: "text", ...described });
+/** So many in any window of `per`. Written `120/1m`. */
+export interface Rate {
+  readonly requests: number;
+  readonly per: Duration;
 }
 
-export function flag(byDefault: boolean, description: string): TUnsafe<boolean> {
-  return Type.Unsafe<boolean>({ type: "boolean", default: byDefault, description, expected: "true or false" });
+export function text(description: string, notes: Notes & { readonly pattern?: string } = {}) {
+  return Type.String({ minLength: 1, maxLength: 1_000, expected: "text", description, ...notes });
 }
 
-/** A whole number from `minimum` to `maximum`. */
-export function count(described: Described & { readonly minimum: number; readonly maximum: number }): TUnsafe<number> {
-  const expected = `a whole number from ${described.minimum} to ${described.maximum}`;
-  return Type.Unsafe<number>({ type: "integer", expected, ...described });
+/** Text of which something may be wrong that no pattern can say: `findFault` gives the rest of a sentence about it. */
+export function checked(findFault: (text: string) => string | undefined, description: string, notes: Notes = {}) {
+  return Type.Refine(
+    text(description, notes),
+    (value) => typeof value !== "string" || findFault(value) === undefined,
+    (value) => findFault(value) ?? "",
+  );
+}
+
+/** The name of a header field, in lower case once read. */
+export function fieldName(description: string, notes: Notes = {}) {
+  const form = { pattern: "^[A-Za-z0-9_!#$%&'*+.^`|~-]+$", expected: "the name of a header field" };
+  return text(description, { ...form, parse: (name) => name.toLowerCase(), ...notes });
+}
+
+/** A secret for a header field, where other characters than these break the request or are mangled (RFC 9110 §5.5). */
+export function secret(description: string, least = 1) {
+  const expected = `one line of ASCII text${least === 1 ? "" : ` of ${least} characters at least`}`;
+  return Type.String({ pattern: "^[ -~]+$", minLength: least, expected, description, secret: true });
+}
+
+export function password(description: string) {
+  return text(description, { pattern: String.raw`^[^\x00-\x1f\x7f]+$`, expected: "one line of text", secret: true });
+}
+
+/** The path of a file; `findFault` gives the rest of a sentence about it from its text. */
+export function file(description: string, findFault = (_text: string): string | undefined => undefined) {
+  return text(description, { file: findFault, expected: "the path of a file" });
+}
+
+export function flag(byDefault: boolean, description: string) {
+  return Type.Boolean({ default: byDefault, expected: "true or false", description });
+}
+
+export function count(
+  byDefault: number | undefined,
+  [minimum = 0, maximum = 0]: readonly number[],
+  description: string,
+) {
+  const expected = `a whole number from ${minimum} to ${maximum}`;
+  return Type.Integer({ default: byDefault, minimum, maximum, expected, description });
 }
 
 /** A number from 0 to 1. */
-export function share(described: Described): TUnsafe<number> {
-  return Type.Unsafe<number>({
-    type: "number",
-    minimum: 0,
-    maximum: 1,
-    expected: "a number from 0 to 1",
-    ...described,
-  });
+export function share(description: string) {
+  return Type.Number({ default: 0, minimum: 0, maximum: 1, expected: "a number from 0 to 1", description });
 }
 
-/** One of a few words. */
-export function choice<const Words extends readonly string[]>(
-  words: Words,
-  described: Described,
-): TUnsafe<Words[number]> {
-  return Type.Unsafe<Words[number]>({ enum: words, expected: words.join(" or "), ...described });
+/** One of a few words; the first is the default unless `notes` say otherwise. */
+export function choice<const Words extends readonly string[]>(words: Words, description: string, notes: Notes = {}) {
+  const expected = words.join(" or ");
+  return Type.Unsafe<Words[number]>({ enum: words, default: words[0], expected, description, ...notes });
+}
+
+interface Notation<Value> {
+  readonly pattern: string;
+  readonly expected: string;
+  /** Undefined: the text is none, or out of range. */
+  readonly parse: (text: string) => Value | undefined;
+  readonly write: (value: Value) => string;
+}
+
+function notation<Value>(form: Notation<Value>, description: string, byDefault: string | undefined) {
+  const findFault = (value: string) => (form.parse(value) === undefined ? `must be ${form.expected}` : undefined);
+  return checked(findFault, description, { ...form, default: byDefault }) as unknown as TUnsafe<Value>;
+}
+
+function atLeast(least: number, value: number | undefined): number | undefined {
+  return value !== undefined && value >= least ? value : undefined;
+}
+
+export function duration(byDefault: string, description: string, least = 0) {
+  const expected = `a duration such as 250ms, 30s or 10m${least === 0 ? "" : `, at least ${formatDuration(least)}`}`;
+  const parse = (text: string) => atLeast(least, parseDuration(text));
+  return notation({ pattern: DURATION_PATTERN, expected, parse, write: formatDuration }, description, byDefault);
+}
+
+/** Bytes, one at least. */
+export function size(byDefault: string, description: string) {
+  const expected = "a size such as 64KiB or 1MiB, at least 1B";
+  const parse = (text: string) => atLeast(1, parseSize(text));
+  return notation({ pattern: SIZE_PATTERN, expected, parse, write: formatSize }, description, byDefault);
+}
+
+const DAY: Duration = 86_400_000;
+const RATE = new RegExp(`^([0-9]{1,9})/(${DURATION_PATTERN.slice(1, -1)})$`);
+
+/** A rate as it is written in the configuration. */
+function formatRate({ requests, per }: Rate): string {
+  return `${requests}/${formatDuration(per)}`;
+}
+
+export function rate(description: string, byDefault?: string) {
+  const expected = "a rate such as 120/1m: at least one, in a window of 1ms to 24h";
+  const parse = (text: string): Rate | undefined => {
+    const [, requests = "", window = ""] = RATE.exec(text) ?? [];
+    const per = parseDuration(window) ?? 0;
+    return Number(requests) > 0 && per > 0 && per <= DAY ? { requests: Number(requests), per } : undefined;
+  };
+  return notation({ pattern: RATE.source, expected, parse, write: formatRate }, description, byDefault);
+}
+
+/** A list that may be empty, and is so by default; `what` is in it. */
+export function list<Item extends TSchema>(what: string, item: Item, description: string, notes: Notes = {}) {
+  return Type.Array(item, { default: [], maxItems: 200, expected: `a list of ${what}`, description, ...notes });
+}
+
+/** A list that is not empty. */
+export function some<Item extends TSchema>(what: string, item: Item, description: string, maxItems = 200) {
+  return Type.Array(item, { minItems: 1, maxItems, expected: `a list of ${what}`, description });
 }
 
 /** A group of keys. */
 export function group<Keys extends TProperties>(description: string, keys: Keys, notes: Notes = {}) {
-  return Type.Object(keys, { description, additionalProperties: false, ...notes });
+  return Type.Object(keys, { additionalProperties: false, expected: "a group of keys", description, ...notes });
 }
 
-interface NamedNotes {
-  /** What a name may be: as a regular expression, and as the end of `must be …`. */
-  readonly pattern: string;
-  readonly expected: string;
-  /** A name for the example file. */
-  readonly example: string;
-  readonly maxProperties: number;
-  readonly description: string;
-}
-
-/** Groups of one kind by names that the file chooses. Look them up with `Object.hasOwn`: a name may be `constructor`. */
-export function named<Item extends TSchema>(
-  values: Item,
-  { pattern, expected, example, ...notes }: NamedNotes,
-): TUnsafe<Record<string, Static<Item>>> {
-  const names = { pattern, expected, example };
-  return Type.Unsafe<Record<string, Static<Item>>>({ type: "object", default: {}, values, names, ...notes });
-}
-
-/**
- * A second, shorter window of a limit.
- *
- * @param what what is counted, in the plural
- */
-export function burst(what: string, { most, requests }: { readonly most: number; readonly requests: number }) {
-  return off(
-    group(
-      `A second window, as a rule a shorter one: at most this many ${what} in any of it.`,
-      {
-        requests: count({ minimum: 1, maximum: most, examples: [requests], description: `${what} in any window.` }),
-        per: scalar("duration", { default: "1s", least: 1, most: DAY, description: "Length of the window." }),
-      },
-      { expected: `a window such as { requests: ${requests}, per: 5s }` },
-    ),
-  );
-}
-
-/** A key that is off where it is absent, or has the value `off`. */
-export function off<Key extends TSchema>(key: Key) {
-  return Type.Optional(key);
-}
-
-/** Files for TLS to an upstream or to Redis. */
-export const tlsKeys = {
-  caFile: off(
-    scalar("certificateFile", {
-      examples: ["/etc/ssl/registry-ca.pem"],
-      description: "Certificates of the authorities to trust instead of the system's (PEM).",
-    }),
-  ),
-  certFile: off(
-    scalar("certificateFile", {
-      examples: ["/etc/ssl/client.pem"],
-      description: "Client certificate (PEM); needs keyFile.",
-    }),
-  ),
-  keyFile: off(
-    scalar("keyFile", {
-      examples: ["/etc/ssl/client.key"],
-      description: "Key of the client certificate (PEM); needs certFile.",
-    }),
-  ),
-};
-
-/** What all keys below have in common, as data. */
-export type Schema = TSchema &
-  Notes & {
-    readonly type?: string;
-    readonly properties?: Readonly<Record<string, Schema>>;
-    readonly items?: Schema;
-    /** What stands at each name that the file chooses, and what such a name may be. */
-    readonly values?: Schema;
-    readonly names?: Pick<NamedNotes, "pattern" | "expected" | "example">;
-    readonly maxProperties?: number;
-    readonly anyOf?: readonly Schema[];
-    readonly enum?: readonly string[];
-    readonly minItems?: number;
-    readonly maxItems?: number;
-  };
-
-/** Whether the key is off where it is absent. */
-export function isOff(schema: Schema): boolean {
-  return IsOptional(schema);
-}
-
-/** A schema read as data. */
-export function asData(schema: TSchema): Schema {
-  return schema;
-}
+/** A key that takes `off`, and is off unless it has a default. */
+export const off = Type.Optional;

@@ -1,180 +1,164 @@
-import { type Clock, type Duration, settledWithin, sleep } from "../clock.ts";
-import type { Config } from "../config/schema.ts";
-import { FileWatcher } from "../config/watched-files.ts";
-import { openListener } from "../connections/listening.ts";
-import type { Logger } from "../observe/log.ts";
-import type { Metrics } from "../observe/metrics.ts";
-import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
-import { loadPush } from "../observe/metrics/push.ts";
-import type { OtlpPush } from "../observe/metrics/otlp.ts";
-import { createInstruments } from "../observe/observers.ts";
-import { createRedisObserver } from "../observe/redis-observer.ts";
-import { traceRedis } from "../observe/tracing/traced-observers.ts";
-import { loadTracing } from "../observe/tracing/tracing.ts";
-import type { ReloadReport } from "../operations/config-report.ts";
-import { coordinateAlone, coordinateByRedis, type Coordination } from "../sharing/coordination.ts";
-import type { Upstreams } from "../upstream/upstreams.ts";
-import { thisReplica } from "../version.ts";
+import type { AddressInfo } from "node:net";
+import type { FastifyInstance, FastifyListenOptions } from "fastify";
+import type { DestinationStream } from "pino";
+import { Cache } from "../cache/cache.ts";
+import { type Clock, type Duration, settledWithin, systemClock } from "../clock.ts";
+import type { LoadedConfig } from "../config/loaded.ts";
+import { printable } from "../json.ts";
+import { createLog, type Logger } from "../observe/log.ts";
+import { Metrics } from "../observe/metrics.ts";
+import { RecentRequests } from "../observe/recent-requests.ts";
+import { RequestLog } from "../observe/request-log.ts";
+import { readState, type ReloadState } from "../observe/state.ts";
+import { createOperations } from "../operations/listener.ts";
+import { Readiness } from "../operations/readiness.ts";
+import { createApp } from "../requests/app.ts";
+import { renewCertificate } from "../requests/server.ts";
+import type { Snapshot } from "../requests/snapshot.ts";
+import { createSharing } from "../sharing/sharing.ts";
+import { consoleFolder, version } from "../version.ts";
 import { drain } from "./drain.ts";
-import { createOperatorParts, type OperatorParts } from "./operator-parts.ts";
-import { type LoopLoad } from "./overload.ts";
-import { createPublicParts, type PublicParts, type ServerOptions } from "./public-parts.ts";
+import { keepUntilRestart } from "./restart-keys.ts";
+import { Snapshots } from "./snapshots.ts";
 
-/** How long a start waits for Redis, which may be away. */
-const REDIS_TIMEOUT: Duration = 1_000;
-
-/** Each part that is left when the process ends may take this long to close, */
+/** Each part that is left when the gateway stops may take this long to close. */
 const CLOSE_TIMEOUT: Duration = 2_000;
 
-/** and where `shutdown.timeout` is over this long: leases, and what the replica said of itself, are to be taken back. */
-const LATE_CLOSE_TIMEOUT: Duration = 300;
-
 export interface GatewayOptions {
-  readonly config: Config;
-  readonly version: string;
-  readonly log: Logger;
-  readonly clock: Clock;
-  readonly random: () => number;
-  /** How the event loop does; where it is not measured, nothing is ever shed. */
-  readonly loop?: () => LoopLoad;
-  /** Memory of the process, in bytes; where it is not given, the history does not show it. */
-  readonly residentBytes?: () => number | undefined;
-  /** Called as soon as an upstream's admin is known. */
-  readonly onAdminProved?: (upstream: string, admin: string) => void;
-  /** What became of the configuration file last, where it is read again. */
-  readonly lastReload?: () => ReloadReport | undefined;
-  /** The folder with the console's files, where it is another one than that of the build. */
-  readonly console?: string;
+  readonly clock?: Clock;
+  /** In the place of standard output. */
+  readonly logTo?: DestinationStream;
 }
 
-/** A gateway that can be started and stopped once. */
+/** A gateway that listens. */
 export interface Gateway {
-  /** Listens. Rejects when a port cannot be had. */
-  start(): Promise<{ readonly publicPort: number; readonly operationsPort: number }>;
-  /**
-   * Puts `config` to use for requests to come, but for keys that need a restart: they have to be as they were. Rejects
-   * when a file that it names cannot be read; everything is as it was then.
-   */
-  reload(config: Config): Promise<void>;
-  /**
-   * Drains and closes everything within `shutdown.timeout`, or a moment for each part later where something hangs; with `grace`
-   * it goes on accepting for `shutdown.grace` before.
-   */
+  readonly url: string;
+  readonly operationsUrl: string;
+  readonly log: Logger;
+  snapshot(): Snapshot;
+  /** Puts a configuration to use, but for the keys that wait for the next start. */
+  reload(loaded: LoadedConfig): void;
+  /** Notes that a configuration was refused, and why: what runs stays. */
+  reloadRefused(problem: string): void;
+  /** Drains and closes everything; with `grace` it goes on accepting for `shutdown.grace` before. */
   stop(options: { readonly grace: boolean }): Promise<void>;
-  /** The configuration in use. */
-  readonly config: Config;
-  /** Looks at every file that is read again. */
-  readonly files: FileWatcher;
-  readonly metrics: Metrics;
-  /** What `/metrics` shows. */
-  readonly registry: LiveRegistry;
-  upstreams(): Upstreams;
 }
 
-/** A gateway: what it is made of, and how it starts, reloads and stops. */
-export async function createGateway(options: GatewayOptions): Promise<Gateway> {
-  const made = await createShared(options, () => open.snapshots.latest.config.cache.memory.maxObject);
-  const open: PublicParts = createPublicParts(made);
-  const operators = createOperatorParts(made, open);
-  const { snapshots } = open;
-  const { files, metrics, registry } = made;
-  return {
-    files,
+/** Builds a gateway from top to bottom and listens. @throws where a port cannot be had */
+export async function createGateway(loaded: LoadedConfig, options: GatewayOptions = {}): Promise<Gateway> {
+  const { clock = systemClock(), logTo } = options;
+  const { config } = loaded;
+  await using building = new AsyncDisposableStack();
+  const close = (part: () => Promise<unknown>): void =>
+    building.defer(async () => {
+      await settledWithin(part(), CLOSE_TIMEOUT, clock);
+    });
+
+  const output = createLog(config.log, logTo, clock);
+  const { log } = output;
+  close(() => output.flush());
+  const metrics = new Metrics();
+
+  const sharing = createSharing(config.redis, loaded.texts, { clock, log, observer: metrics.sharing });
+  close(() => sharing.close());
+  const cache = new Cache({ memory: config.cache.memory, clock, sharing, observer: metrics.cache });
+
+  const onWrongAdmin = (party: string): void => {
+    log.warn({ party }, "what was stored of a registry is purged: calls went to another one in its place");
+    void sharing.purges.purge(party).then((outcome) => metrics.purged(outcome));
+  };
+  const upstream = { clock, log, observer: metrics.upstream, sharing, onWrongAdmin };
+  const snapshots = new Snapshots(loaded, { upstream, cache, clock, log });
+  close(() => snapshots.close());
+  const snapshot = (): Snapshot => snapshots.latest;
+
+  let reload: ReloadState = { takenAt: clock.wallNow() };
+  let isDraining = false;
+  const recent = new RecentRequests();
+  const settings = (): LoadedConfig["config"]["log"] => snapshot().loaded.config.log;
+  const requestLog = new RequestLog({ log, recent, settings, random: Math.random });
+
+  const app = await createApp({
+    loaded,
+    snapshot,
+    clock,
+    onRequestEnd: (record) => {
+      metrics.requestEnded(record);
+      requestLog.ended(record);
+    },
+  });
+  close(() => app.close());
+
+  const readiness = new Readiness({ clock, upstreams: () => snapshot().upstreams, isDraining: () => isDraining });
+  const connections = countConnections(app);
+  const droppedLines = (): number => output.droppedLines();
+  const sources = { snapshot, reload: () => reload, connections, droppedLines, sharing, cache, clock };
+  const operations = await createOperations({
+    start: config.operations,
+    snapshot,
+    state: () => readState(sources),
+    readiness,
+    isDraining: () => isDraining,
+    sharing,
     metrics,
-    registry,
-    get config() {
-      return snapshots.latest.config;
+    recent,
+    log,
+    clock,
+    console: consoleFolder,
+  });
+  close(() => operations.close());
+
+  snapshots.latest.upstreams.start();
+  await operations.listen({ host: config.operations.host, port: config.operations.port });
+  const { host, port, reusePort } = config.listen;
+  // Fastify hands all of it to `server.listen`; its types have not heard of `reusePort` yet.
+  const place: FastifyListenOptions & { readonly reusePort: boolean } = { host, port, reusePort };
+  await app.listen(place);
+  const addresses = { url: urlOf(app, config.listen.tls !== undefined), operationsUrl: urlOf(operations, false) };
+  log.info({ ...addresses, version, digest: loaded.digest, upstreams: config.upstreams.length }, "listening");
+
+  const parts = building.move();
+  return {
+    ...addresses,
+    log,
+    snapshot,
+    reload(next) {
+      const { loaded: taken, waiting } = keepUntilRestart(next, snapshot().loaded);
+      snapshots.replace(taken);
+      log.level = taken.config.log.level;
+      cache.resize(taken.config.cache.memory);
+      sharing.takeLogin(taken.config.redis);
+      const stays = renewCertificate(app.server, taken, clock);
+      if (stays !== undefined) log.warn({ cause: stays }, "listener certificate not taken");
+      reload = { takenAt: clock.wallNow() };
+      if (waiting.length > 0) log.warn({ keys: waiting }, "some keys take effect at the next start");
     },
-    upstreams: () => snapshots.latest.upstreams,
-    start: () => start(made, open, operators),
-    async reload(next) {
-      await snapshots.reload(next);
-      void operators.discovery.follow(next);
+    reloadRefused(problem) {
+      reload = { ...reload, refused: { at: clock.wallNow(), problem: printable(problem) } };
     },
-    stop: ({ grace }) => stop(made, open, operators, grace),
+    async stop({ grace }) {
+      const { shutdown } = snapshot().loaded.config;
+      isDraining = true;
+      await drain(app, { grace: grace ? shutdown.grace : 0, timeout: shutdown.timeout }, clock);
+      await parts.disposeAsync();
+    },
   };
 }
 
-async function start(
-  { config, log, version, coordination, push }: Shared,
-  { snapshots, services, listener, overload, sample }: PublicParts,
-  operators: OperatorParts,
-): ReturnType<Gateway["start"]> {
-  const operationsPort = await openListener(operators.listener, config.operations, "operations");
-  await operators.discovery.open();
-  // The very first request is to find what other replicas have cached, and no node is asked that operators cordoned
-  // or spared.
-  await coordination.whenReady(REDIS_TIMEOUT);
-  snapshots.start();
-  const publicPort = await openListener(listener, config.listen, "public");
-  services.backgroundReader.start();
-  overload.start();
-  operators.history.keep(sample);
-  push?.start();
-  operators.health.start();
-  operators.discovery.start();
-  const upstreams = snapshots.latest.upstreams.all.length;
-  log.info({ publicPort, operationsPort, upstreams, version }, "listening");
-  return { publicPort, operationsPort };
+/** @returns how many connections of clients are open */
+function countConnections({ server }: FastifyInstance): () => number {
+  let open = 0;
+  server.on("connection", (socket) => {
+    open += 1;
+    socket.once("close", () => {
+      open -= 1;
+    });
+  });
+  return () => open;
 }
 
-async function stop(
-  { clock, coordination, tracing, push }: Shared,
-  { snapshots, services, listener, connections, inFlight, certificate, overload }: PublicParts,
-  operators: OperatorParts,
-  grace: boolean,
-): Promise<void> {
-  const { shutdown } = snapshots.latest.config;
-  const end = clock.now() + (grace ? shutdown.grace : 0) + shutdown.timeout;
-  const left = () => Math.max(0, end - clock.now());
-  const timeToClose = () => Math.min(left() + LATE_CLOSE_TIMEOUT, CLOSE_TIMEOUT);
-  const close = (closing: Promise<unknown>) => settledWithin(closing, timeToClose(), clock);
-  // Readiness falls, and every answer closes its connection, so that clients go elsewhere.
-  inFlight.isDraining = true;
-  const discovery = operators.discovery.close();
-  if (grace) await sleep(shutdown.grace, clock);
-  certificate?.close();
-  services.changeStreams.close();
-  await drain({ listener, connections, inFlight, clock, timeout: left() });
-  overload.stop();
-  await close(discovery);
-  await close(services.backgroundReader.stop());
-  await services.cache.drain(left() + LATE_CLOSE_TIMEOUT);
-  await close(snapshots.stop());
-  services.bodies.close();
-  await close(coordination.coordinator.close());
-  if (tracing !== undefined) await close(tracing.close());
-  if (push !== undefined) await close(push.close());
-  operators.history.stop();
-  operators.health.stop();
-  operators.access.operators.close();
-  await close(operators.listener.close());
-}
-
-interface Shared extends ServerOptions {
-  readonly push: OtlpPush | undefined;
-}
-
-/** What both sides work with. */
-async function createShared(options: GatewayOptions, largestBody: () => number): Promise<Shared> {
-  const { config, version, log, clock } = options;
-  const files = new FileWatcher(clock, (file) =>
-    log.warn({ file }, "file has no name any more: changes of it are not seen"),
-  );
-  const { metrics, registry } = createInstruments(version, { exemplars: config.tracing.endpoint !== undefined });
-  const tracing = await loadTracing(config.tracing, { version, clock, log });
-  const push = await loadPush(config.metrics, { registry, version, instance: thisReplica.name, clock, log });
-  const coordination = await createCoordination(config, { clock, files, metrics, log, tracing }, largestBody);
-  return { ...options, files, metrics, registry, tracing, push, coordination };
-}
-/** What the process shares with others: by Redis where one is configured, else nothing. */
-async function createCoordination(
-  { redis }: Config,
-  { clock, files, metrics, log, tracing }: Pick<ServerOptions, "clock" | "files" | "metrics" | "log" | "tracing">,
-  largestBody: () => number,
-): Promise<Coordination> {
-  if (redis === undefined) return coordinateAlone(clock);
-  const observer = createRedisObserver(metrics, log);
-  const traced = tracing === undefined ? observer : traceRedis(observer, tracing);
-  return coordinateByRedis(redis, { clock, files, observer: traced, largestBody });
+function urlOf({ server }: FastifyInstance, isSecure: boolean): string {
+  const { address, port, family } = server.address() as AddressInfo;
+  const host = family === "IPv6" ? `[${address}]` : address;
+  return `${isSecure ? "https" : "http"}://${host}:${port}`;
 }

@@ -1,49 +1,45 @@
-import type { Clock, Instant } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 
-/** How extra attempts are earned. */
-export interface Earnings {
-  /** Earned with each call. */
-  readonly perCall: number;
-  /** Earned each second. */
-  readonly perSecond: number;
-  /** Most that can be saved up. */
-  readonly most: number;
-  /** What there is at the start. */
-  readonly first: number;
-}
+/** Calls and extra attempts of about this time are weighed against each other. */
+const MEMORY: Duration = 10_000;
+const SHARE_OF_CALLS = 0.2;
+const EACH_SECOND = 1;
 
-/** Extra attempts (retries, hedges) as a share of calls: earned by calls and time, spent one by one. */
+/**
+ * What calls may be asked for once more: a fifth of the calls or one a second, whichever is more. Both counts fade away
+ * exponentially, so that they stand for the last ten seconds without a history.
+ */
 export class RetryBudget {
   private readonly clock: Clock;
-  private readonly earnings: Earnings;
-  private tokens: number;
-  private refilledAt: Instant;
+  private calls = 0;
+  private paid = 0;
+  private countedAt: Instant;
 
-  constructor(clock: Clock, earnings: Earnings) {
+  constructor(clock: Clock) {
     this.clock = clock;
-    this.earnings = earnings;
-    this.tokens = earnings.first;
-    this.refilledAt = clock.now();
+    this.countedAt = clock.now();
   }
 
-  /** A call began. */
-  earn(): void {
-    this.tokens = Math.min(this.tokens + this.earnings.perCall, this.earnings.most);
+  /** Counts a call, once however often it is attempted. */
+  called(): void {
+    this.fade();
+    this.calls += 1;
   }
 
-  /** Takes one extra attempt; false when none is left. */
-  spend(): boolean {
-    if (this.left < 1) return false;
-    this.tokens -= 1;
+  /** Pays an extra attempt; false where the budget has none left. Hedges leave half of it to retries. */
+  tryPay(kind: "retry" | "hedge"): boolean {
+    this.fade();
+    const whole = Math.max(this.calls * SHARE_OF_CALLS, (MEMORY / 1_000) * EACH_SECOND);
+    if (this.paid + 1 > (kind === "hedge" ? whole / 2 : whole)) return false;
+    this.paid += 1;
     return true;
   }
 
-  /** What could be spent now. */
-  get left(): number {
+  private fade(): void {
     const now = this.clock.now();
-    const earned = ((now - this.refilledAt) / 1_000) * this.earnings.perSecond;
-    this.refilledAt = now;
-    this.tokens = Math.min(this.tokens + earned, this.earnings.most);
-    return this.tokens;
+    const left = Math.exp((this.countedAt - now) / MEMORY);
+    this.calls *= left;
+    this.paid *= left;
+    this.countedAt = now;
   }
 }

@@ -1,55 +1,111 @@
-import { type DestinationStream, type LevelWithSilent, pino } from "pino";
-import { type Clock, systemClock } from "../clock.ts";
-import { toPrintableJson } from "../words/printable.ts";
-import type { Logger } from "./log-events.ts";
-import { LogOutput } from "./log-output.ts";
-import { withoutSecrets } from "./redaction.ts";
+import { type DestinationStream, type Logger, pino } from "pino";
+import { type Clock, settledWithin, systemClock } from "../clock.ts";
+import type { Config } from "../config/schema.ts";
+import { printable } from "../json.ts";
 
-export type { Logger } from "./log-events.ts";
+export type { Logger } from "pino";
 
-export interface LoggerOptions {
-  readonly clock?: Clock;
-  /** Standard output where there is none. */
-  readonly destination?: DestinationStream;
+/** The log with what its writer tells. */
+export interface Log {
+  readonly log: Logger;
+  /** Lines that were left out since the process began, because nobody read the output or its disk was full. */
+  droppedLines(): number;
+  /** Writes what waits, for at most 2 s: nobody may read it. */
+  flush(): Promise<void>;
 }
 
+/** Bytes, fewer than pino writes at most. Lines are written together, but wait no longer than {@link FLUSH_EVERY}. */
+const LEAST_WRITTEN = 16_000;
+const MOST_WAITING = 2 ** 20;
+const FLUSH_EVERY = 100;
+
+const LONGEST_FLUSH = 2_000;
+
+/** Characters of a line; each foreign text in it is cut before. */
+const LONGEST_LINE = 65_536;
+const LONGEST_MESSAGE = 500;
+const MOST_FRAMES = 12;
+const MOST_CAUSES = 5;
+
+/** No credential stands in a line, whoever logs its fields. */
+const SECRET_FIELDS = ["authorization", "proxy-authorization", "x-api-key", "cookie"];
+const SECRETS = SECRET_FIELDS.flatMap((name) => [`["${name}"]`, `headers["${name}"]`]);
+
 /**
- * JSON lines, each with `level` as a word, `time` in ISO 8601, `msg` and the fields that `LOG_EVENTS` lists for
- * that message.
+ * JSON lines with `level` as a word, `time` in ISO 8601 and `msg`. Writing never waits: what a reader doesn't take is dropped
+ * and counted. Characters that act on a terminal are escaped, wherever a text came from.
+ *
+ * @param destination for tests; else standard output
  */
-export function createLogger(
-  level: LevelWithSilent,
-  { clock = systemClock(), destination }: LoggerOptions = {},
-): Logger {
-  const output = destination ?? new LogOutput(clock);
-  const logger = pino(
+export function createLog(config: Config["log"], destination?: DestinationStream, clock: Clock = systemClock()): Log {
+  const output = destination === undefined ? standardOutput() : undefined;
+  const log = pino(
     {
-      level,
+      level: config.level,
       base: null,
       timestamp: () => `,"time":"${new Date(clock.wallNow()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
-      hooks: { streamWrite: toPrintableJson },
+      redact: { paths: SECRETS, censor: "…" },
+      hooks: { streamWrite: (line) => `${printable(inBounds(line.slice(0, -1)), LONGEST_LINE)}\n` },
     },
-    output,
+    output?.stream ?? destination!,
   );
-  const own = output instanceof LogOutput ? output : undefined;
-  return Object.assign(logger, { droppedLines: () => own?.dropped ?? 0, end: async () => own?.end() });
+  return {
+    log,
+    droppedLines: () => output?.dropped() ?? 0,
+    flush: async () => {
+      if (output === undefined) return;
+      const flushed = new Promise<void>((resolve) => output.stream.flush(() => resolve()));
+      await settledWithin(flushed, LONGEST_FLUSH, clock);
+    },
+  };
 }
 
-/** An error as it may stand in a line: messages can hold addresses and ids, the places in a stack can't. */
+/** A line that is cut would be no JSON any more: of one that is too long there stays what it is about. */
+function inBounds(line: string): string {
+  if (line.length <= LONGEST_LINE) return line;
+  const { level, time, msg } = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  return JSON.stringify({ level, time, msg: printable(String(msg), LONGEST_MESSAGE), characters: line.length });
+}
+
+function standardOutput() {
+  let dropped = 0;
+  const stream = pino.destination({
+    dest: 1,
+    sync: false,
+    minLength: LEAST_WRITTEN,
+    maxLength: MOST_WAITING,
+    periodicFlush: FLUSH_EVERY,
+  });
+  stream.on("drop", () => {
+    dropped += 1;
+  });
+  // A full disk: what waits is written again with the next line, or dropped.
+  stream.on("error", () => undefined);
+  return { stream, dropped: () => dropped };
+}
+
+/** An error as it stands in a line: texts cut, causes as a list. */
 function describeError(error: unknown): object {
-  if (!(error instanceof Error)) return { type: typeof error };
+  if (!(error instanceof Error)) return { message: printable(String(error), LONGEST_MESSAGE) };
   const { code } = error as NodeJS.ErrnoException;
-  const frames = (error.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
-  return { type: error.name, code, message: withoutSecrets(error.message), stack: frames.map((line) => line.trim()) };
+  const frames = (error.stack ?? "").split("\n", 2 * MOST_FRAMES).filter((line) => /^\s+at /.test(line));
+  const causes = causesOf(error);
+  return {
+    type: error.name,
+    ...(typeof code === "string" && { code }),
+    message: printable(error.message, LONGEST_MESSAGE),
+    ...(causes.length > 0 && { causes }),
+    stack: frames.slice(0, MOST_FRAMES).map((line) => printable(line.trim())),
+  };
 }
 
-/** What may be logged of an error's cause: its code or class, never its text, which holds hosts and addresses. */
-export function causeOf(error: unknown): string | undefined {
-  let cause = error;
-  while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause;
-  if (!(cause instanceof Error)) return undefined;
-  const { code } = cause as NodeJS.ErrnoException;
-  return typeof code === "string" ? code : cause.name;
+/** What was behind an error, the nearest first, each cut: `connect ECONNREFUSED 127.0.0.1:1`. */
+export function causesOf(error: Error): string[] {
+  const causes: string[] = [];
+  for (let { cause } = error; cause instanceof Error && causes.length < MOST_CAUSES; cause = cause.cause) {
+    causes.push(printable(cause.message || cause.name, LONGEST_MESSAGE));
+  }
+  return causes;
 }

@@ -1,127 +1,109 @@
-import type { Clock } from "../clock.ts";
-import type { Logger } from "./log.ts";
+import type { CacheOutcome } from "../cache/types.ts";
+import { withoutKeys } from "../clients/credential.ts";
+import type { Config } from "../config/schema.ts";
+import type { ErrorCode } from "../errors.ts";
+import { printable } from "../json.ts";
+import type { RequestRecord } from "../requests/record.ts";
+import { pathOf } from "../requests/url.ts";
+import { traceFieldsOf } from "../trace-context.ts";
+import type { Operation } from "../spec/operations.ts";
+import { causesOf, type Logger } from "./log.ts";
+import type { RecentRequests } from "./recent-requests.ts";
 
-/** The latest requests that are kept, some 300 kB of them. */
-const MAX_RECENT = 500;
-
-/** A request as its log line shows it: no query, no address, no credential, ids as hashes. */
-export interface RecentRequest {
-  /** When it was over. */
+/** One request as its log line and `GET /requests` show it: no query, no credential. */
+export interface RequestLine {
+  /** When it began, ISO 8601. */
   readonly at: string;
   readonly requestId: string;
   readonly traceId?: string;
   readonly method: string;
-  readonly operation: string;
-  /** The alias; `none` where no upstream was found. */
-  readonly upstream: string;
-  readonly status: number;
-  readonly outcome: string;
-  /** It got the answer of another request's call. */
-  readonly collapsed?: boolean;
-  /** Both absent of hits in memory. */
-  readonly durationMs?: number;
-  /** Of the answer's body. */
-  readonly bytes?: number;
-  /** Absent where `clients` is not configured. */
-  readonly client?: string;
-  /** Hashes of the ids that the path named. */
-  readonly instrument?: string;
-  readonly contract?: string;
-  /** Of an error of the gateway's own: its code, its reason in `Proxy-Status`, and what was behind it. */
-  readonly code?: string;
-  readonly reason?: string | undefined;
-  readonly cause?: string | undefined;
-}
-
-/** What a request's log line says of it. */
-export type RequestLine = Omit<RecentRequest, "at">;
-
-/** Which requests are meant: those that are as every key says; at most `limit`. */
-export interface RequestFilter {
-  readonly limit: number;
-  /** The {@link RequestsReport.cursor} of an earlier answer: only what came after it. */
-  readonly since?: string;
-  readonly outcome?: string;
-  readonly code?: string;
+  readonly path: string;
+  readonly operation?: Operation;
   readonly upstream?: string;
   readonly client?: string;
+  readonly tier?: string;
+  /** The client's, where `log.addresses` is true. */
+  readonly address?: string;
+  /** 499: the client went away before it had its answer. */
+  readonly status: number;
+  /** Of an error of the gateway's own. */
+  readonly code?: ErrorCode;
+  readonly outcome?: CacheOutcome;
+  /** From the request's begin to the answer's end. */
+  readonly ms: number;
+  /** Milliseconds of it in queues towards the registry. */
+  readonly waited?: number;
+  readonly attempts?: number;
+  /** The node that was asked last: its place in `urls`, from 0. */
+  readonly node?: number;
+  /** Of the answer's body. */
+  readonly bytes: number;
+  /** What was behind an error, the nearest first. */
+  readonly causes?: readonly string[];
 }
 
-/** What `GET /requests` answers. */
-export interface RequestsReport {
-  /** The latest first. */
-  readonly requests: readonly RecentRequest[];
-  /** Names the end of this answer: `since` of the next question. */
-  readonly cursor: string;
-  /** Requests after `since` that are kept no more: there were too many between two questions. 0 without `since`. */
-  readonly missed: number;
+export interface RequestLogOptions {
+  readonly log: Logger;
+  readonly recent: RecentRequests;
+  /** Those of the running configuration. */
+  readonly settings: () => Config["log"];
+  /** Chooses the hits that are logged: 0 to 1. */
+  readonly random: () => number;
 }
 
-/** The latest requests that were logged, or would have been at another level: a ring. */
-export class RecentRequests {
-  private readonly clock: Clock;
-  private readonly times = new Float64Array(MAX_RECENT);
-  private readonly lines: RequestLine[] = [];
-  /** Distinguishes the cursors of this process from those of one that began earlier. */
-  private readonly origin: string;
-  private count = 0;
-
-  constructor(clock: Clock) {
-    this.clock = clock;
-    this.origin = Math.floor(clock.wallNow()).toString(36);
-  }
-
-  /** Keeps a request's line, which changes no more. */
-  note(line: RequestLine): void {
-    const place = this.count % MAX_RECENT;
-    this.times[place] = this.clock.wallNow();
-    this.lines[place] = line;
-    this.count += 1;
-  }
-
-  /** The latest first. A `since` of another process counts as absent. */
-  latest({ limit, since, ...wanted }: RequestFilter): RequestsReport {
-    const after = since === undefined ? 0 : this.countAt(since);
-    const oldest = Math.max(0, this.count - MAX_RECENT);
-    const found: RecentRequest[] = [];
-    for (let i = this.count - 1; i >= Math.max(oldest, after) && found.length < limit; i--) {
-      const place = i % MAX_RECENT;
-      const line = this.lines[place]!;
-      if (isWanted(line, wanted)) found.push({ at: new Date(this.times[place]!).toISOString(), ...line });
-    }
-    const missed = since === undefined ? 0 : Math.max(0, oldest - after);
-    return { requests: found, cursor: `${this.origin}.${this.count.toString(36)}`, missed };
-  }
-
-  private countAt(cursor: string): number {
-    const [origin, count] = cursor.split(".", 2);
-    const noted = origin === this.origin ? Number.parseInt(count ?? "", 36) : 0;
-    return noted <= this.count ? noted : 0;
-  }
-}
-
-function isWanted(line: RequestLine, wanted: Omit<RequestFilter, "limit" | "since">): boolean {
-  return Object.entries(wanted).every(([key, value]) => line[key as keyof typeof wanted] === value);
-}
-
-/** The lines of requests: each goes into the log, and is one of the latest for a while. */
+/** Writes one line for each request; of fresh hits for a share alone. */
 export class RequestLog {
-  private readonly log: Logger;
-  private readonly recent: RecentRequests;
+  private readonly options: RequestLogOptions;
 
-  constructor(log: Logger, recent: RecentRequests) {
-    this.log = log;
-    this.recent = recent;
+  constructor(options: RequestLogOptions) {
+    this.options = options;
   }
 
-  write(line: RequestLine): void {
-    this.recent.note(line);
-    this.log.info(line, "request");
+  ended(record: RequestRecord): void {
+    const { log, recent, settings, random } = this.options;
+    const { hits, addresses } = settings();
+    if (record.outcome === "hit" && record.code === undefined && !(random() < hits)) return;
+    const line = lineOf(record, addresses);
+    recent.add(line);
+    // No client can cause a line above warn, and a registry's own 5xx is no fault of ours.
+    if (record.code === undefined || record.status < 500) log.info(line, "request");
+    else if (record.code === "internal_error")
+      log.warn({ ...line, err: record.error?.cause ?? record.error }, "request");
+    else log.warn(line, "request");
   }
+}
 
-  /** The line of a request that a fault of the gateway ended. */
-  writeFault(line: RequestLine, fault: unknown): void {
-    this.recent.note(line);
-    this.log.error({ ...line, err: fault }, "request");
-  }
+/** Characters of a path. */
+const MOST_OF_PATH = 1_024;
+
+function lineOf(record: RequestRecord, withAddress: boolean): RequestLine {
+  const [, traceparent] = traceFieldsOf({ traceparent: record.traceparent });
+  const { operation, upstream, client, tier, code, outcome, waited, attempts, node, error } = record;
+  const causes = error === undefined ? [] : causesOf(error);
+  return {
+    at: new Date(record.at).toISOString(),
+    requestId: record.id,
+    ...(traceparent !== undefined && { traceId: traceparent.slice(3, 35) }),
+    method: record.method,
+    path: withoutKeys(printable(pathOf(record.url), MOST_OF_PATH)),
+    ...(operation !== undefined && { operation }),
+    ...(upstream !== undefined && { upstream }),
+    ...(client !== undefined && { client }),
+    ...(tier !== undefined && { tier }),
+    ...(withAddress && { address: record.address }),
+    status: record.status,
+    ...(code !== undefined && { code }),
+    ...(outcome !== undefined && { outcome }),
+    ms: inMilliseconds(record.seconds),
+    ...(waited > 0 && { waited: Math.round(waited) }),
+    ...(attempts > 0 && { attempts }),
+    ...(node !== undefined && { node }),
+    bytes: record.bytes,
+    ...(causes.length > 0 && { causes }),
+  };
+}
+
+/** To the microsecond. */
+function inMilliseconds(seconds: number): number {
+  return Math.round(seconds * 1e6) / 1e3;
 }

@@ -1,141 +1,97 @@
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
 import { isIP } from "node:net";
-import { addressKindOf } from "../clients/client-address.ts";
-import type { Config } from "../config/schema.ts";
+import type { OperationsConfig, OperationsToken } from "../config/schema.ts";
 import { isLoopback } from "../config/urls.ts";
 import { GatewayError } from "../errors.ts";
-import type { Operator } from "./actions.ts";
-import { type Identity, Operators } from "./operators.ts";
+import { quote } from "../json.ts";
 
-/** What a request for more than probes and metrics needs. */
-export interface OperationsAccess {
-  /** True when the listener can be reached from other machines. */
-  readonly isExposed: boolean;
-  /** Where there is a token it is needed, on loopback too. */
-  readonly operators: Operators;
-  /** Names it answers to besides `localhost` and IP addresses: lower case, without a dot at the end. */
-  readonly hosts: readonly string[];
-  /** Nothing may be changed from here. */
+/** Who asks: for the log line of what he does. */
+export interface Operator {
+  readonly name: string;
   readonly isReadonly: boolean;
 }
 
-/** @throws when the file of a token cannot be read */
-export function accessOf(
-  { operations }: Config,
-  options: ConstructorParameters<typeof Operators>[1],
-): OperationsAccess {
-  const { host, hosts, readonly: isReadonly } = operations;
-  return { isExposed: !isLoopback(host), operators: new Operators(operations, options), hosts, isReadonly };
-}
+/** Where there are no tokens: who reaches a listener on loopback works on this machine. */
+const LOCAL: Operator = { name: "local", isReadonly: false };
 
-/** By this field a script of the console's own page shows itself: no page of another origin can send it. */
-const CONSOLE_FIELD = "x-registry-gateway-console";
+/** Of a request's path: the console is the one thing that a link of another page may lead to. */
+export type Area = "console" | "data";
 
 /**
- * What a path is. `open`: for probes and Prometheus · `page`: the console's files, which hold no data · `session`:
- * signing in and out · `guarded`: everything else, and what is not there.
- */
-export type PathKind = "open" | "page" | "session" | "guarded";
-
-/** How a request showed that it may do something. */
-export type Shown = "no token" | "operations token" | "console session";
-
-/** What a request showed, and whose it is. */
-export interface Credential {
-  readonly shown: Shown;
-  /** Undefined: no token is needed. */
-  readonly identity: Identity | undefined;
-}
-
-export const NO_CREDENTIAL: Credential = { shown: "no token", identity: undefined };
-
-/**
- * Checks that a request may do something here, and was not sent by a web page of another origin in the browser of
- * an operator. Returns what it showed.
+ * Says who asks, or refuses. Probes and metrics are not asked for anything.
  *
- * @param session whose session its cookie names
- * @throws GatewayError 421 for a `Host` that is not one of the listener's names: after DNS rebinding a page reaches
- * 127.0.0.1 by its own name; 403 for a page of another origin, for a cookie without the console's own field, and without
- * a token on an exposed listener; 401 for another token than the configured one, and without one
+ * @param config `host` as the listener was bound to, `hosts` and `tokens` of the running configuration
+ * @throws GatewayError 421 for a `Host` that is none of the listener's: after DNS rebinding a page reaches 127.0.0.1 by its own
+ * name; 403 for what a page of another origin sends, and beyond loopback where no token is configured; 401
  */
 export function checkAccess(
-  headers: IncomingHttpHeaders,
-  kind: PathKind,
-  { isExposed, operators, hosts }: OperationsAccess,
-  session: () => Identity | undefined,
-): Credential {
-  if (kind === "open") return NO_CREDENTIAL;
+  { method, headers, area }: { readonly method: string; readonly headers: IncomingHttpHeaders; readonly area: Area },
+  config: OperationsConfig,
+): Operator {
   const name = hostName(headers.host ?? "");
-  if (isIP(name) === 0 && name !== "localhost" && !hosts.includes(name)) {
+  if (isIP(name) === 0 && name !== "localhost" && !config.hosts.some((host) => host.toLowerCase() === name)) {
+    const remedy = "ask it by localhost or an IP address, or add the name to operations.hosts";
     throw new GatewayError(
       "misdirected_request",
-      `this listener does not answer to the host ${JSON.stringify(name)}: ask it by localhost or an IP address, or ` +
-        "add the name to operations.hosts",
+      `this listener does not answer to the host ${quote(name)}: ${remedy}`,
     );
   }
-  if (isOfAnotherOrigin(headers) && !(kind === "page" && isNavigation(headers))) {
+  const isLinked = method === "GET" && area === "console" && headers["sec-fetch-mode"] === "navigate";
+  if (isOfAnotherOrigin(headers) && !isLinked) {
     throw new GatewayError("forbidden", "this listener does nothing for web pages of another origin");
   }
-  if (kind === "page") return NO_CREDENTIAL;
-  const token = bearerOf(headers);
-  if (headers.cookie !== undefined && token === undefined && headers[CONSOLE_FIELD] !== "1") {
-    throw new GatewayError(
-      "forbidden",
-      "a cookie is taken from the console alone, which sends X-Registry-Gateway-Console: 1 with it: open /console/, or " +
-        "ask without cookies",
-    );
-  }
-  if (!operators.isTokenNeeded && isExposed) {
-    throw new GatewayError(
-      "forbidden",
-      "this listener can be reached from other machines: configure operations.tokenFile or operations.tokens",
-    );
-  }
-  if (kind === "session" || !operators.isTokenNeeded) return NO_CREDENTIAL;
-  const signedIn = token === undefined ? session() : undefined;
-  if (signedIn !== undefined) return { shown: "console session", identity: signedIn };
-  const identity = token === undefined ? undefined : operators.find(token);
-  if (identity !== undefined) return { shown: "operations token", identity };
-  throw new GatewayError("unauthenticated", "this needs the operations token as bearer, or a session of the console");
-}
-
-/** The token that a request shows. Credentials of another scheme are for a proxy in front (RFC 9110 §11.1). */
-function bearerOf({ authorization = "" }: IncomingHttpHeaders): string | undefined {
-  return /^Bearer +(.+)$/i.exec(authorization)?.[1];
-}
-
-/** @throws GatewayError 403 where the listener is only to show, or the operator may only read */
-export function checkMayAct({ isReadonly }: OperationsAccess, { identity }: Credential): void {
-  if (identity?.isReadonly === true) {
-    const text = `the operator ${identity.name} may read everything and change nothing: operations.tokens says readonly`;
+  const { tokens = [] } = config;
+  if (tokens.length === 0 && isLoopback(config.host)) return LOCAL;
+  if (tokens.length === 0) {
+    const text = "this listener can be reached from other machines and has no tokens: configure operations.tokens";
     throw new GatewayError("forbidden", text);
   }
+  const operator = operatorOf(headers.authorization ?? "", tokens);
+  if (operator !== undefined) return operator;
+  const text = "show an operator's token: as Basic (the operator's name and the token) or as Bearer";
+  throw new GatewayError("unauthenticated", text);
+}
+
+/** @throws GatewayError 403 where the operator may read alone */
+export function checkMayChange({ name, isReadonly }: Operator): void {
   if (!isReadonly) return;
-  throw new GatewayError(
-    "forbidden",
-    "operations.readonly is true: this listener changes nothing. Set it to false and start the gateway anew",
-  );
+  throw new GatewayError("forbidden", `the operator ${quote(name)} may read everything and change nothing`);
+}
+
+/** Credentials of other schemes are for a proxy in front (RFC 9110 §11.1). */
+function operatorOf(authorization: string, tokens: readonly OperationsToken[]): Operator | undefined {
+  const [scheme = "", shown = ""] = authorization.split(/ +/, 2);
+  if (/^bearer$/i.test(scheme)) return find(tokens, shown, undefined);
+  if (!/^basic$/i.test(scheme)) return undefined;
+  const text = Buffer.from(shown, "base64").toString();
+  const colon = text.indexOf(":");
+  return colon === -1 ? undefined : find(tokens, text.slice(colon + 1), text.slice(0, colon));
+}
+
+/** All are compared, by their digests: how long it takes says nothing of any of them. */
+function find(tokens: readonly OperationsToken[], shown: string, name: string | undefined): Operator | undefined {
+  const digest = digestOf(shown);
+  let found: OperationsToken | undefined;
+  for (const token of tokens) {
+    const isSame = timingSafeEqual(digestOf(token.token), digest);
+    if (isSame && (name === undefined || name === token.name)) found ??= token;
+  }
+  return found === undefined ? undefined : { name: found.name, isReadonly: found.readonly };
+}
+
+function digestOf(token: string): Buffer {
+  return createHash("sha256").update(token).digest();
 }
 
 /** The name in a `Host` field; of `[::1]:9090`, the address without brackets. */
 function hostName(host: string): string {
-  const name = host.replace(/:[0-9]*$/, "").toLowerCase();
+  const name = host.replace(/:[0-9]{0,5}$/, "").toLowerCase();
   return name.startsWith("[") ? name.slice(1, -1) : name.replace(/\.$/, "");
 }
 
-/** What browsers say of the page that sends a request; other programs say neither. */
+/** By what browsers say of the page that sends a request; other programs say neither. */
 function isOfAnotherOrigin({ host = "", origin, "sec-fetch-site": site }: IncomingHttpHeaders): boolean {
   if (site !== undefined && site !== "same-origin" && site !== "none") return true;
-  return origin !== undefined && URL.parse(origin)?.host !== URL.parse(`http://${host}`)?.host;
-}
-
-/** Somebody followed a link to the console: the page that has the link sees nothing of what comes. */
-function isNavigation(headers: IncomingHttpHeaders): boolean {
-  return headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
-}
-
-/** Who sends a request that was let in, by name where there is one: no address and no secret, but which kind of either. */
-export function operatorOf({ socket }: IncomingMessage, { shown, identity }: Credential): Operator {
-  const by = identity?.name === undefined ? shown : `${identity.name} (${shown})`;
-  return { by, from: addressKindOf(socket.remoteAddress ?? "") };
+  return origin !== undefined && (URL.parse(origin)?.host ?? "") !== URL.parse(`http://${host}`)?.host;
 }

@@ -1,119 +1,71 @@
-import { type Static, Type } from "typebox";
-import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
-import type { Dependencies, EpochsPort, PurgeReach } from "../sharing/ports.ts";
-import { softScope } from "../sharing/epochs.ts";
 import { GatewayError } from "../errors.ts";
-import { contractScope, purgeScopes } from "../registry/metadata-key.ts";
-import { CACHED_OPERATIONS } from "../spec/operations.ts";
-import type { Upstream } from "../upstream/upstream.ts";
+import { isObject, membersAt, parseJson, quote } from "../json.ts";
+import type { Logger } from "../observe/log.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import type { Sharing } from "../sharing/ports.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
-import { findUpstream } from "./actions.ts";
+import type { PurgeAnswer } from "./types.ts";
 
-/** The body of `POST /purge`. */
-const PurgeRequest = Type.Object(
-  {
-    upstream: Type.Optional(Type.String()),
-    endpoint: Type.Optional(Type.Enum(CACHED_OPERATIONS)),
-    instrument: Type.Optional(Type.String()),
-    contract: Type.Optional(Type.String()),
-    soft: Type.Optional(Type.Boolean()),
-  },
-  { additionalProperties: false },
-);
+/** How long a purge waits for a registry to name its admin: entries are kept under it. */
+const LONGEST_WAIT: Duration = 1_000;
 
-/** What is to be purged. */
-type Purge = Static<typeof PurgeRequest>;
-
-const validator = Compile(PurgeRequest);
-
-export interface PurgeResult {
-  readonly purged: Purge;
-  readonly reach: PurgeReach;
+/** Who purges, and from which address: for the log. */
+export interface PurgedBy {
+  readonly by: string;
+  readonly from: string;
 }
 
-/** How long a purge waits for the admin of an upstream to be known. */
-const LEARN_TIMEOUT: Duration = 1_000;
-
-export interface PurgeParts {
-  readonly epochs: Pick<EpochsPort, "purge">;
-  readonly upstreams: Upstreams;
+export interface PurgeOptions {
+  readonly sharing: Pick<Sharing, "purges">;
+  readonly metrics: Pick<Metrics, "purged">;
+  readonly log: Logger;
   readonly clock: Clock;
-  /** Redis is configured: it may hold entries of an upstream that has not named its admin yet. */
-  readonly hasRedis: boolean;
+  readonly upstreams: () => Upstreams;
 }
 
 /**
- * Purges what `body` names: everything, one upstream, one kind of resource of it, one instrument, or what is kept about one
- * contract. Softly: what is
- * stored becomes stale instead of going.
+ * Purges everything, or what is stored of one registry. One line of the log says who did so.
  *
- * @throws GatewayError 400 for a body of another form, 404 for an unknown upstream, 503 while its admin is not known
+ * @param body as it came: `{}` or `{"upstream": name}`
+ * @throws GatewayError 400 for another body, 404 for a name that no upstream has, 503 `admin_not_known_yet`, and 503
+ * `purge_pending` where it holds here and Redis is away
  */
-export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResult> {
-  const { epochs, upstreams } = parts;
-  const purged = checkPurge(body);
-  const { upstream: name, soft } = purged;
-  const named = (scopes: readonly string[]) => (soft === true ? scopes.map(softScope) : scopes);
-  if (name === undefined) return { purged, reach: await epochs.purge(undefined, named(purgeScopes())) };
-  const upstream = findUpstream(upstreams, name);
-  const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
-  // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
-  if (admin === undefined) return { purged, reach: "replica" };
-  return { purged, reach: await epochs.purge(admin, named(scopesOf(purged))) };
+export async function purge(body: string, { by, from }: PurgedBy, options: PurgeOptions): Promise<PurgeAnswer> {
+  const upstream = upstreamOf(body);
+  const party = upstream === undefined ? undefined : await partyOf(upstream, options);
+  const outcome = await options.sharing.purges.purge(party);
+  options.metrics.purged(outcome);
+  options.log.info({ upstream: upstream ?? "all", by, from, outcome }, "purged");
+  if (outcome === "done") return { purged: upstream ?? null };
+  const text =
+    "purged in this replica alone: Redis is away, and the others learn of it when Redis is back; where it must hold now, purge " +
+    "each of them";
+  throw new GatewayError("purge_pending", text);
 }
 
-/** @throws GatewayError 400 for what is no purge */
-function checkPurge(body: unknown): Purge {
-  if (!validator.Check(body)) {
-    const endpoints = CACHED_OPERATIONS.map((each) => JSON.stringify(each)).join(", ");
-    const takes = `upstream, endpoint (one of ${endpoints}), instrument and contract, as strings, and soft (true or false)`;
-    throw new GatewayError(
-      "invalid_request",
-      `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`,
-    );
-  }
-  const { upstream: name, endpoint, instrument, contract } = body;
-  if (name === undefined && (endpoint ?? instrument ?? contract) !== undefined) {
-    throw new GatewayError(
-      "invalid_request",
-      "the purge is not valid: endpoint, instrument and contract need an upstream",
-    );
-  }
-  if (contract !== undefined && endpoint !== undefined) {
-    throw new GatewayError("invalid_request", "the purge is not valid: endpoint and contract exclude each other");
-  }
-  if (instrument !== undefined && endpoint !== "instrument") {
-    throw new GatewayError("invalid_request", 'the purge is not valid: instrument needs "endpoint": "instrument"');
-  }
-  return body;
+/** @returns undefined: everything */
+function upstreamOf(body: string): string | undefined {
+  const parsed = parseJson(body);
+  const keys = isObject(parsed) ? [...membersAt(body, 0)].map(({ key }) => key) : undefined;
+  const isPurge = keys !== undefined && keys.length <= 1 && keys.every((key) => key === "upstream");
+  const upstream = isPurge ? (parsed as { readonly upstream?: unknown }).upstream : undefined;
+  if (isPurge && (keys.length === 0 || typeof upstream === "string")) return upstream as string | undefined;
+  const text = 'a purge is {} for everything, or {"upstream": "NAME"}, and nothing else; each key once';
+  throw new GatewayError("invalid_request", text);
 }
 
-function scopesOf({ endpoint, instrument, contract }: Purge): readonly string[] {
-  return contract === undefined ? purgeScopes(endpoint, instrument) : [contractScope(contract)];
-}
-
-/**
- * Which keys a purge takes.
- *
- * @throws GatewayError 400 and 404, as {@link purge}
- */
-export function takenBy(upstreams: Upstreams, body: unknown): (key: Dependencies) => boolean {
-  const purged = checkPurge(body);
-  const { upstream: name } = purged;
-  if (name === undefined) return () => true;
-  const { admin } = findUpstream(upstreams, name);
-  const scopes = scopesOf(purged);
-  return (key) => key.partition === admin && scopes.some((scope) => key.scopes.includes(scope));
-}
-
-async function learnAdmin(upstream: Upstream, clock: Clock): Promise<string> {
+async function partyOf(name: string, { upstreams, clock }: PurgeOptions): Promise<string> {
+  const upstream = upstreams().byName(name);
+  if (upstream === undefined) {
+    throw new GatewayError("unknown_upstream", `no enabled upstream has the name ${quote(name)}; see /status for them`);
+  }
+  // A registry that is not used has one, too.
+  if (upstream.admin !== undefined) return upstream.admin;
   try {
-    return await upstream.learnAdmin(clock.now() + LEARN_TIMEOUT);
-  } catch (error) {
-    const message =
-      `the admin of ${JSON.stringify(upstream.name)} is not known yet, so that nothing was purged; ` +
-      "try again, or purge everything ({})";
-    throw new GatewayError("admin_not_known_yet", message, { cause: error });
+    return await upstream.learnAdmin({ deadline: clock.now() + LONGEST_WAIT });
+  } catch (cause) {
+    const text = `${quote(name)} has not named its admin yet, so nothing was purged; try again, or purge everything: {}`;
+    throw new GatewayError("admin_not_known_yet", text, { cause });
   }
 }

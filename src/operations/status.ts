@@ -1,41 +1,41 @@
-import type { MemoryStore } from "../cache/stores/memory-store.ts";
-import type { CertificateStatus } from "../config/certificates.ts";
-import type { Config } from "../config/schema.ts";
-import type { RedisPart } from "../sharing/coordination.ts";
-import type { UpstreamStatus } from "../upstream/status.ts";
-import { type ActionReport, type ActParts, reportInForce } from "./actions.ts";
+import { hostname } from "node:os";
+import type { GatewayState } from "../observe/state.ts";
+import type { TotalsCounter } from "../observe/totals.ts";
+import { version } from "../version.ts";
+import { healthOf } from "./health.ts";
+import type { Status } from "./types.ts";
 
-/** The `cache` part of `/status`; the tier behind it is Redis, see {@link RedisPart}. */
-export interface CachePart {
-  readonly memory: { readonly entries: number; readonly bytes: number; readonly maxBytes: number };
+export interface StatusOptions {
+  /** Port of the operations listener: replicas of one machine differ by it. */
+  readonly port: number;
+  readonly prefix: string;
+  /** When the process began, Unix ms. */
+  readonly since: number;
+  readonly isReady: boolean;
+  readonly isDraining: boolean;
+  readonly totals: Pick<TotalsCounter, "all" | "of">;
 }
 
-/** How a process that answers clients is: `/status` besides version and uptime. */
-export interface ProcessStatus {
-  readonly cache: CachePart;
-  readonly redis: RedisPart;
-  /** What operators did that has effect now. */
-  readonly inForce: readonly ActionReport[];
-  /** When certificates end that are no upstream's. */
-  readonly certificates: readonly CertificateStatus[];
-  readonly upstreams: readonly UpstreamStatus[];
-}
-
-export interface StatusSources extends ActParts {
-  readonly memory: Pick<MemoryStore, "entries" | "bytes">;
-  readonly config: Config;
-  readonly redis: RedisPart;
-  readonly certificates: readonly CertificateStatus[];
-}
-
-export function statusOf(sources: StatusSources): ProcessStatus {
-  const { memory, config, redis, upstreams } = sources;
-  const { entries, bytes } = memory;
+/** What `GET /status` answers. */
+export function statusOf(
+  state: GatewayState,
+  { port, prefix, since, isReady, isDraining, totals }: StatusOptions,
+): Status {
   return {
-    cache: { memory: { entries, bytes, maxBytes: config.cache.memory.maxBytes } },
-    redis,
-    inForce: reportInForce(sources),
-    certificates: sources.certificates,
-    upstreams: upstreams.status(),
+    version,
+    replica: `${hostname()}:${port}`,
+    prefix,
+    digest: state.digest,
+    since,
+    now: state.now,
+    isReady,
+    isDraining,
+    health: healthOf(state),
+    redis: state.redis,
+    reload: state.reload,
+    certificates: state.certificates,
+    cache: state.cache,
+    totals: totals.all,
+    upstreams: state.upstreams.map((upstream) => ({ ...upstream, totals: totals.of(upstream.name) })),
   };
 }

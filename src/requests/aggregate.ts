@@ -1,140 +1,64 @@
-import {
-  combineFreshness,
-  composeAnswer,
-  type ComposedAnswer,
-  type Composition,
-} from "../aggregate/composed-answer.ts";
-import { mergeInfo } from "../aggregate/merged-info.ts";
-import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MergedListing, type MergedPage } from "../aggregate/merged-listing.ts";
-import type { ClientRequest } from "../aggregate/registries.ts";
-import { findInstrument } from "../aggregate/single-instrument.ts";
-import type { Tier } from "../clients/client.ts";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Composed } from "../aggregate/compose.ts";
+import { findInstrument } from "../aggregate/instrument.ts";
+import { mergedPage } from "../aggregate/merged-listing.ts";
+import type { Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { endpointOf, endpointPath } from "../spec/endpoints.ts";
-import { cachedRecord, type CachedOperation } from "../spec/operations.ts";
-import { clientSignal, deadlineFromNow, deadlineWhenAsked, type RequestContext, type Snapshot } from "./context.ts";
-import { maySee } from "./resolve-upstream.ts";
-import { addressForm, parsePageQuery, queryPairs, type RegistryTarget } from "./target.ts";
+import type { MetadataRequest, Registry } from "../registry/registry.ts";
+import { type AnswerParts, waitOf } from "./context.ts";
+import { enter } from "./gate.ts";
 
-/** Base URLs that an error text lists; the catalogue lists them all. */
-const MAX_LISTED = 20;
+import { isPartial } from "./query.ts";
+import { sendFound } from "./reply.ts";
+import { adminNotNamed, baseUrls, mayUse } from "./route.ts";
 
-/** Endpoints 1–3 on the plain base URL of several registries. */
-export async function answerAggregate(context: RequestContext): Promise<ComposedAnswer> {
-  const { clock } = context.services;
-  const { query } = context.target as RegistryTarget;
-  const { headers } = context.request;
-  const partial = isPartial(query, context.snapshot.config.aggregate.partial);
-  const asked: ClientRequest = {
-    headers,
-    deadlineOf: (partial ? deadlineWhenAsked : deadlineFromNow)(headers, clock),
-    signal: clientSignal(context),
-    isPartial: partial,
-  };
-  const composition = await compose(context, asked);
-  const answer = composeAnswer(composition, headers, clock);
-  context.outcome = answer.outcome;
-  context.age = composition.freshness.age;
-  context.windowUsed = composition.freshness.windowUsed;
-  return answer;
-}
+/** The longest that a request to all registries takes; each of them has its own timeout besides. */
+export const MOST_COMPOSED: Duration = 60_000;
 
-/** The registries that the aggregate is made of, for a client of this tier. */
-export function registriesOf({ registries, upstreams }: Snapshot, tier?: Tier): RegistryMetadata[] {
-  return [...registries.values()].filter(({ upstream }) => !upstreams.isTwin(upstream) && maySee(tier, upstream));
-}
-
-/**
- * What distinguishes page tokens of one view from those of another: empty where everything is seen, so that a listing goes on
- * while registries come.
- */
-export function viewOf(tier: Tier | undefined): string {
-  return tier === undefined || tier.seesAll ? "" : JSON.stringify([...new Set(tier.config.upstreams)].toSorted());
-}
-
-/** The path below which one registry is served by itself. */
-export function basePathOf({ config }: Snapshot, { upstream }: RegistryMetadata): string {
-  return `${config.routing.prefix}/${upstream.name}`;
-}
-
-function compose(context: RequestContext, asked: ClientRequest): Promise<Composition> {
-  const { endpoint, id, query } = context.target as RegistryTarget;
-  const { aggregate } = cachedRecord(endpoint.operation as CachedOperation);
-  switch (aggregate) {
-    case "info":
-      return composeInfo(context, asked);
-    case "search":
-      return composeInstrument(context, id!, asked);
-    case "listing":
-      return composePage(context, query, asked);
-    case "refused":
-      return Promise.reject(severalRegistries(context));
+/** Endpoints 2 and 3 on the plain base of several registries; endpoint 1 is of one registry alone. */
+export async function answerAggregate(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  asked: MetadataRequest,
+  parts: AnswerParts,
+): Promise<void> {
+  const { state } = request;
+  if (state.snapshot.loaded.config.routing.plain !== "aggregate") throw adminNotNamed(request, false);
+  if (asked.operation === "info") {
+    throw new GatewayError(
+      "admin_missing",
+      `several registries are served here, and each has an info of its own; use the base URL of one: ${baseUrls(state)}`,
+    );
   }
+  enter(request, parts);
+  const wait = waitOf(request, MOST_COMPOSED, parts.clock);
+  const query = { ...asked, isPartial: isPartial(request.url), basePathOf: basePathOf(request) };
+  const registries = registriesOf(request);
+  const composed = await ("id" in query
+    ? findInstrument(registries, query, wait, parts.clock)
+    : mergedPage(registries, query, wait, parts.clock));
+  sendComposed(request, reply, composed, parts);
 }
 
-async function composePage(
-  { snapshot, client }: RequestContext,
-  query: string,
-  asked: ClientRequest,
-): Promise<Composition> {
-  const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
-  const listing = new MergedListing(registriesOf(snapshot, client?.tier), viewOf(client?.tier));
-  const page = await listing.page(Math.min(pageSize, MAX_PAGE_SIZE), pageToken || undefined, asked);
-  return { text: pageText(page), freshness: combineFreshness(page.parts), missing: page.missing };
+/** Sends what was made of several registries' answers; those that had to be left out are named. */
+export function sendComposed(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { found, missing }: Composed,
+  { clock }: AnswerParts,
+): void {
+  const further = missing.length === 0 ? [] : ["x-registry-partial", missing.join(", ")];
+  sendFound(request, reply, found, { clock, further });
 }
 
-/** The body of a page of instruments. */
-export function pageText({ instruments, nextPageToken }: Pick<MergedPage, "instruments" | "nextPageToken">): string {
-  const next = nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(nextPageToken)}`;
-  return `{"instruments":[${instruments.join(",")}]${next}}`;
+/** The registries that the client may see, in order. */
+export function registriesOf({ state }: FastifyRequest): Registry[] {
+  const { upstreams, registries } = state.snapshot;
+  return upstreams.all.filter((each) => mayUse(state.client, each)).map(({ name }) => registries.get(name)!);
 }
 
-async function composeInstrument(
-  { services, snapshot, client }: RequestContext,
-  id: string,
-  asked: ClientRequest,
-): Promise<Composition> {
-  const registries = registriesOf(snapshot, client?.tier);
-  const { text, parts, missing } = await findInstrument(registries, id, {
-    known: services.aggregation.catalogue.known(registries, id),
-    request: asked,
-    baseUrlOf: (registry) => basePathOf(snapshot, registry),
-    isSearching: snapshot.upstreams.isSearching,
-  });
-  return { text, freshness: combineFreshness(parts), missing };
-}
-
-/** Wallets deal with the party that info names as `adminId`: only the operator can say which party that is. */
-async function composeInfo(context: RequestContext, asked: ClientRequest): Promise<Composition> {
-  const { snapshot, client } = context;
-  const { adminId } = snapshot.config.aggregate;
-  if (adminId === undefined) throw severalRegistries(context);
-  const registries = registriesOf(snapshot, client?.tier);
-  const { supportedApis, parts, missing } = await mergeInfo(registries, asked);
-  return { text: JSON.stringify({ adminId, supportedApis }), freshness: combineFreshness(parts), missing };
-}
-
-/** The 400 for what only one registry can answer. */
-function severalRegistries({ snapshot, client, target }: RequestContext): GatewayError {
-  const registries = registriesOf(snapshot, client?.tier);
-  const listed = registries.slice(0, MAX_LISTED).map((registry) => basePathOf(snapshot, registry));
-  const more = registries.length > listed.length ? `, and ${registries.length - listed.length} more` : "";
-  const { operation } = (target as RegistryTarget).endpoint;
-  const path = endpointPath(endpointOf(operation), "ID").slice("/registry/".length);
-  return new GatewayError(
-    "admin_missing",
-    `this base URL stands for several registries and has no admin of its own; the ${operation} of one registry is at ` +
-      `${addressForm(snapshot.config.routing.prefix)}${path}; base URLs: ${listed.join(", ")}${more}`,
-  );
-}
-
-/** @throws GatewayError 400 for a `partial` that is neither true nor false, or given twice */
-function isPartial(query: string, byDefault: boolean): boolean {
-  const values = [...queryPairs(query)].filter(([name]) => name === "partial").map(([, value]) => value);
-  const [value = String(byDefault)] = values;
-  if (values.length > 1 || (value !== "true" && value !== "false")) {
-    throw new GatewayError("invalid_query", "partial must be true or false, once");
-  }
-  return value === "true";
+/** The base URL of one registry, as a path: by its admin, where that is known and it is in use, else by its name. */
+export function basePathOf({ state }: FastifyRequest): (registry: Registry) => string {
+  const { prefix } = state.snapshot.loaded.config.routing;
+  return ({ upstream }) => `${prefix}/${encodeURIComponent(upstream.admin ?? upstream.name)}`;
 }

@@ -1,108 +1,111 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Client, Identity, Slot, LimitState, Tier } from "../clients/client.ts";
-import type { Clients } from "../clients/clients.ts";
-import { type Duration, withDeadline } from "../clock.ts";
+import type { IncomingMessage } from "node:http";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Client } from "../clients/client.ts";
 import { GatewayError } from "../errors.ts";
-import { clientSignal, type RequestContext, type Snapshot } from "./context.ts";
-import type { HitMemo } from "./hit.ts";
-import { isDescription } from "./pages.ts";
-import { parseTarget } from "./target.ts";
+import { type AnswerParts, hold } from "./context.ts";
 
-/** Whether a request may come in, decided before anything is done for it. */
-export interface Admission {
-  /** Undefined where it is not known who asks. */
-  readonly client: Client | undefined;
-  readonly limitState: LimitState;
-  readonly refusal: GatewayError | undefined;
-}
+/** Who may come in: framing first, then who calls, then how much. All of it is synchronous, but for a token never seen. */
 
-const UNLIMITED: LimitState = { isOver: false, retryAfter: 0, fields: [] };
+type Done = (error?: Error) => void;
 
-/** Of a request whose client is still to be found out. */
-export const NOT_YET_ADMITTED: Admission = { client: undefined, limitState: UNLIMITED, refusal: undefined };
+/** A registered name, which an IPv4 address is too; a comma would make it a list to parsers of fields. */
+const HOST = /^(?:(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?$/;
 
-/** A path, or the URL of one, that may be the description's. */
-const MAY_BE_DESCRIPTION = /^(?:[^/]|\/(?:docs|openapi))/;
-
-/** Whether it makes no difference who sends the request: preflights, and the pages that say how to call. */
-export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapshot): boolean {
-  if (method === "OPTIONS") return true;
-  if (!MAY_BE_DESCRIPTION.test(url!)) return false;
-  try {
-    const target = parseTarget(url!, snapshot.addressing);
-    return target.kind === "local" && isDescription(target.path, snapshot);
-  } catch {
-    return false;
+/**
+ * What Node's parser lets through although parsers disagree about it; undefined for a sound request. The connection of a
+ * refused one is closed: what follows on it may be no request.
+ *
+ * @returns a 400 for a version other than HTTP/1.0 and 1.1, a `Host` that is missing, repeated or no host (RFC 9112 §3.2), a
+ * transfer coding other than `chunked`, or any in HTTP/1.0 (§6.1), an expectation other than `100-continue`
+ */
+export function framingProblem(request: IncomingMessage): GatewayError | undefined {
+  const { headers, rawHeaders, httpVersionMajor, httpVersionMinor } = request;
+  if (httpVersionMajor !== 1) return malformed("the gateway speaks HTTP/1.1 and HTTP/1.0 alone");
+  const isHttp10 = httpVersionMinor === 0;
+  const { host } = headers;
+  if (host === undefined && !isHttp10) return malformed("the header host is missing");
+  if (host !== undefined && !HOST.test(host)) {
+    return malformed("the header host must be one host name or IP address, with or without a port");
   }
-}
-
-/** Who sends a request, and whether that client may send one now: at once, where it can be known at once. */
-export function admit(clients: Clients, request: IncomingMessage, hits: HitMemo): Admission | Promise<Admission> {
-  const url = request.url!;
-  // One that was answered before was looked at then.
-  if (MAY_SHOW_CREDENTIAL.test(url) && hits.find(url) === undefined) {
-    const refusal = clients.refuseUrl(url);
-    if (refusal !== undefined) return refused(refusal);
+  if (isTwice(rawHeaders, "host")) return malformed("the header host is there twice");
+  const { expect } = headers;
+  if (expect !== undefined && expect.toLowerCase() !== "100-continue") {
+    return malformed("the only expectation that the gateway meets is 100-continue");
   }
-  const identity = clients.identify(request);
-  if (identity instanceof Promise) return identity.then((each) => admitAs(clients, each, request));
-  return admitAs(clients, identity, request);
+  const coding = headers["transfer-encoding"];
+  if (coding === undefined) return undefined;
+  if (isHttp10) return malformed("HTTP/1.0 has no transfer-encoding");
+  return coding.toLowerCase() === "chunked" ? undefined : malformed("the only transfer-encoding here is chunked");
 }
 
-/** What every URL with a credential in it has, and few others: a test of this is cheaper than a closer look. */
-const MAY_SHOW_CREDENTIAL = /rgk_|key|token=|%|\.[^./?&]+\./i;
-
-function admitAs(clients: Clients, identity: Identity, request: IncomingMessage): Admission | Promise<Admission> {
-  if (identity instanceof GatewayError) return refused(identity);
-  const limitState = clients.limits.admit(identity, request.method === "POST");
-  if (limitState instanceof Promise) return limitState.then((each) => admissionOf(identity, each));
-  return admissionOf(identity, limitState);
+function isTwice(rawHeaders: readonly string[], name: string): boolean {
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]!.length === name.length && rawHeaders[i]!.toLowerCase() === name) count += 1;
+  }
+  return count > 1;
 }
 
-function refused(refusal: GatewayError): Admission {
-  return { client: undefined, limitState: UNLIMITED, refusal };
+function malformed(text: string): GatewayError {
+  return new GatewayError("malformed_request", `${text}; mend the client, or the proxy in front of the gateway`);
 }
 
-function admissionOf(client: Client, limitState: LimitState): Admission {
-  return { client, limitState, refusal: limitState.isOver ? overLimit(client.tier, limitState.retryAfter) : undefined };
-}
-
-function overLimit({ name }: Tier, retryAfter: number): GatewayError {
-  return new GatewayError(
-    "client_rate_limited",
-    `this client has sent all requests that its tier ${name} allows for now; try again in ${retryAfter} s`,
-    { retryAfter },
+/** `onRequest`: who calls, and whether that client may call now. @throws GatewayError 401, 429, 503 */
+export function admitClient(request: FastifyRequest, reply: FastifyReply, done: Done): void {
+  const { clients } = request.state.snapshot;
+  if (clients === undefined) return done();
+  const client = clients.identify(request.raw.rawHeaders, request.ip);
+  if (!(client instanceof Promise)) return done(admit(request, client));
+  client.then(
+    (known) => {
+      // A client that left while its token was checked holds nothing any more.
+      if (!reply.raw.destroyed) done(admit(request, known));
+    },
+    (error: Error) => done(error),
   );
 }
 
-/** The 429 for a client that has as many requests running as its tier allows. */
-export function tooManyAtOnce({ name, config }: Tier): GatewayError {
-  return new GatewayError(
-    "client_concurrency",
-    `${config.concurrency} requests of this client run already, as many as its tier ${name} allows at once; try again ` +
-      "when one of them is answered",
-    { retryAfter: 1 },
-  );
+function admit({ state }: FastifyRequest, client: Client): GatewayError | undefined {
+  state.client = client;
+  state.limit = state.snapshot.clients?.admit(client);
+  return state.limit?.refusal;
 }
 
-/** The longest that it may take to find out who calls, and whether that client may call: longer than any part of it takes. */
-const GATE_TIMEOUT: Duration = 5_000;
-
-/** What `pending` becomes; rejects when that takes too long, and when the client leaves meanwhile. */
-export function waitAtGate<T>(context: RequestContext, pending: Promise<T>): Promise<T> {
-  const { clock } = context.services;
-  const deadline = clock.now() + GATE_TIMEOUT;
-  return withDeadline(pending, { deadline, signal: clientSignal(context), late: tooSlow }, clock);
+/**
+ * Lets in what costs more than a hit: it is shed while the event loop is late, and has a place among the client's calls.
+ *
+ * @throws GatewayError 503, 429
+ */
+export function enter({ state }: FastifyRequest, { isOverloaded }: Pick<AnswerParts, "isOverloaded">): void {
+  if (isOverloaded()) {
+    throw new GatewayError("overloaded", "the gateway has too much to do just now; try again in 2 s", {
+      retryAfter: 2,
+    });
+  }
+  const { client, snapshot } = state;
+  if (client !== undefined && snapshot.clients !== undefined) hold(state, snapshot.clients.enter(client));
 }
 
-function tooSlow(): GatewayError {
-  const text = "the gateway could not find out in time whether this client may call; try again";
-  return new GatewayError("overloaded", text, { retryAfter: 1 });
+/** Characters; over more spaces the expression would take long. */
+const LONGEST_TYPE = 200;
+/** JSON in UTF-8, by its type alone. */
+const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i;
+
+/** @throws GatewayError 415 for a body that is coded: an admin in it could not be compared */
+export function checkCoding({ headers }: FastifyRequest): void {
+  const coding = headers["content-encoding"];
+  if (coding === undefined || coding.toLowerCase() === "identity") return;
+  throw new GatewayError("unsupported_media_type", "the body has a content coding; send it without Content-Encoding");
 }
 
-/** Gives a place back when the answer is out, or its client has left. */
-export function holdUntilClosed(slot: Slot | undefined, response: ServerResponse): Slot | undefined {
-  if (response.closed) slot?.leave();
-  else if (slot !== undefined) response.once("close", () => slot.leave());
-  return slot;
+/**
+ * @param length of the body, as far as it is known
+ * @throws GatewayError 415 for a body that is not JSON by its type; one that is empty needs none
+ */
+export function checkJson(request: FastifyRequest, length: number): void {
+  checkCoding(request);
+  const type = request.headers["content-type"];
+  if (type === undefined ? length === 0 : type.length <= LONGEST_TYPE && JSON_TYPE.test(type)) return;
+  const text = "the body is not JSON by its type; send it with Content-Type: application/json, in UTF-8";
+  throw new GatewayError("unsupported_media_type", text);
 }

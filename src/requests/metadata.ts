@@ -1,94 +1,71 @@
-import type { CacheRequest } from "../cache/resource.ts";
-import type { Instant } from "../clock.ts";
-import { type CachedOperation, cachedRecord } from "../spec/operations.ts";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { MetadataRequest, Registry, RegistryWait } from "../registry/registry.ts";
+import type { CachedOperation } from "../spec/operations.ts";
+import type { Upstream } from "../upstream/upstream.ts";
 import { answerAggregate } from "./aggregate.ts";
-import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext } from "./context.ts";
-import type { HitTarget } from "./hit.ts";
-import { fieldsOfForeignType, passThroughUpstream } from "./pass-through.ts";
-import {
-  adminHeaderOf,
-  checkMayUse,
-  isAggregate,
-  namedBy,
-  namedUpstream,
-  plainUpstream,
-  routeTo,
-} from "./resolve-upstream.ts";
-import type { Answer } from "./send.ts";
-import { parsePageQuery, type PassThroughTarget, type RegistryTarget } from "./target.ts";
+import { type AnswerParts, MOST_WAIT, waitOf } from "./context.ts";
+import { enter } from "./gate.ts";
+import { pageQueryOf } from "./query.ts";
+import { sendFound } from "./reply.ts";
+import { namedUpstream, plainUpstream } from "./route.ts";
 
-/**
- * Endpoints 1–3 of one registry, through its cache: the way of every metadata request that was no fresh memory hit.
- */
-export async function answerMetadata(context: RequestContext): Promise<Answer> {
-  const { services, snapshot, request } = context;
-  const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
-  const deadlineOf = deadlineFromNow(request.headers, services.clock);
-
-  const remembered = header === undefined ? context.remembered : undefined;
-  const found = remembered ?? (await findTarget(context, header, deadlineOf));
-  if (found === undefined) return answerAggregate(context);
-  const { upstream } = found;
-  checkMayUse(context.client?.tier, upstream);
-  context.upstream = upstream;
-  const answer = await services.cache.respond(found.resource, cacheRequestOf(context, deadlineOf(upstream)));
-  context.outcome = answer.outcome;
-  context.age = answer.age;
-  context.windowUsed = answer.windowUsed;
-  if (header === undefined && remembered === undefined) snapshot.hits.remember(request.url!, found);
-  return answer;
+/** Parameters of the routes of registries, decoded. */
+export interface RegistryParams {
+  /** A party id or an upstream's name; undefined on the plain base. */
+  readonly admin?: string;
+  /** An instrument's or contract's. */
+  readonly id?: string;
 }
 
-/** A client's request as the cache sees it. */
-function cacheRequestOf(context: RequestContext, deadline: Instant): CacheRequest {
-  const { method, headers } = context.request;
-  return {
-    method: method as "GET" | "HEAD",
-    headers,
-    deadline,
-    forwarded(status) {
-      context.forwarded = status;
-    },
-    // Made when it is first asked for: what is cached in any tier needs none.
-    get signal() {
-      return clientSignal(context);
-    },
-  };
+/** Endpoints 1 to 3: from the route to the write of a fresh hit nothing waits. */
+export function answerMetadata(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  operation: CachedOperation,
+  parts: AnswerParts,
+): Promise<void> | undefined {
+  request.state.operation = operation;
+  const asked = metadataRequestOf(request, operation);
+  const wait = (): RegistryWait => waitOf(request, MOST_WAIT, parts.clock);
+  const named = namedUpstream(request, { path: (request.params as RegistryParams).admin }, wait);
+  if (named instanceof Promise) return named.then((upstream) => answerBy(upstream));
+  const upstream = named ?? plainUpstream(request);
+  return upstream === undefined ? answerAggregate(request, reply, asked, parts) : answerBy(upstream);
+
+  function answerBy(found: Upstream): Promise<void> | undefined {
+    const { state } = request;
+    const registry = state.snapshot.registries.get(found.name)!;
+    state.upstream = found;
+    const hit = registry.hit(asked);
+    if (hit === undefined) return answerMiss(request, reply, { registry, asked, parts });
+    sendFound(request, reply, hit, parts);
+    return undefined;
+  }
 }
 
-/** What the request asks for; undefined on the plain base URL of all registries. */
-async function findTarget(
-  context: RequestContext,
-  header: string | undefined,
-  deadlineOf: DeadlineOf,
-): Promise<HitTarget | undefined> {
-  const { services, snapshot } = context;
-  const target = context.target as RegistryTarget;
-  const operation = target.endpoint.operation as CachedOperation;
-  const page = cachedRecord(operation).address === "page" ? parsePageQuery(target.query) : undefined;
-  const named = await namedUpstream(context, { header }, deadlineOf);
-  if (named === undefined && isAggregate(snapshot)) return undefined;
-  const upstream = named ?? plainUpstream(snapshot, false);
-  // Before it is waited for: if that fails, its name is counted and logged.
-  routeTo(context, upstream, named === undefined ? "plain" : namedBy(context, header));
-  const admin = upstream.admin ?? (await upstream.learnAdmin(deadlineOf(upstream), clientSignal(context)));
-  const resource = snapshot.registries.get(upstream)!.resource(admin, { operation, id: target.id, ...page });
-  const recordHit = services.observers.traffic.recorder({ operation, upstream: upstream.name, outcome: "hit" });
-  return { target, operation, upstream, admin, resource, recordHit };
+interface Miss {
+  readonly registry: Registry;
+  readonly asked: MetadataRequest;
+  readonly parts: AnswerParts;
 }
 
-/** A GET of one of `extraPaths` without a query, through the cache of its registry. */
-export async function answerExtraPath(context: RequestContext): Promise<Answer> {
-  const { services, snapshot, request } = context;
-  const { extraPath } = context.target as PassThroughTarget;
-  const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
-  const deadlineOf = deadlineFromNow(request.headers, services.clock);
-  const upstream = await passThroughUpstream(context, { header }, { deadlineOf, bodyMayName: false });
-  const registry = snapshot.registries.get(upstream)!;
-  const cacheRequest = cacheRequestOf(context, deadlineOf(upstream));
-  const resource = registry.extraPath(await registry.admin(cacheRequest), extraPath!);
-  const answer = await services.cache.respond(resource, cacheRequest);
-  context.outcome = answer.outcome;
-  context.age = answer.age;
-  return { ...answer, fields: fieldsOfForeignType(answer.fields) };
+async function answerMiss(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { registry, asked, parts }: Miss,
+): Promise<void> {
+  enter(request, parts);
+  const found = await registry.get(asked, waitOf(request, registry.upstream.config.timeout, parts.clock));
+  sendFound(request, reply, found, parts);
+}
+
+function metadataRequestOf({ url, params }: FastifyRequest, operation: CachedOperation): MetadataRequest {
+  switch (operation) {
+    case "info":
+      return { operation };
+    case "instruments":
+      return { operation, ...pageQueryOf(url) };
+    case "instrument":
+      return { operation, id: (params as RegistryParams).id! };
+  }
 }

@@ -1,224 +1,197 @@
 import { Readable } from "node:stream";
 import httpProxy from "@fastify/http-proxy";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { adminsOfPassedBody } from "../bodies/request.ts";
+import type { Clock } from "../clock.ts";
 import { clientGone, GatewayError, toGatewayError } from "../errors.ts";
-import { clientFields, type Fields, filterFields, neverKept } from "../fields.ts";
-import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
-import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
+import { passedFields } from "../fields.ts";
+import type { Answer, Call } from "../upstream/types.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import type { Upload } from "../bodies/upload.ts";
-import { forwardedFields } from "./choice-context.ts";
-import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext } from "./context.ts";
-import { checkBodyHeaders, checkContentCoding, readRequest, type Uploads } from "./request-body.ts";
-import {
-  adminHeaderOf,
-  adminNotNamed,
-  isAggregate,
-  namedBy,
-  type NamedBeside,
-  namedUpstream,
-  plainUpstream,
-  routeTo,
-} from "./resolve-upstream.ts";
-import { commonFieldsOf } from "./send.ts";
-import type { PassThroughTarget } from "./target.ts";
-
-const POLICY = "content-security-policy";
-const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+import { callFields, momentaryFields } from "./call-fields.ts";
+import { type AnswerParts, deadlineOf, MOST_WAIT, signalOf } from "./context.ts";
+import { checkCoding, enter } from "./gate.ts";
+import { isPage } from "./pages.ts";
+import { recordOf } from "./reply.ts";
+import { adminNotNamed, namedUpstream, plainUpstream } from "./route.ts";
+import { addressingOf, checkPassedPath, findExtraPath, pathOf, queryOf, segmentsOf, wrongMethod } from "./url.ts";
 
 /**
- * The fields of a registry's answer with its own type. Nothing in it may run on our origin in a browser, whether it is HTML, SVG
- * or a type that browsers will show one day. Our policy stands alone: a registry's own could only say where to report to.
+ * Paths that are none of the endpoints: drafts and other families below `/registry`, and `extraPaths`. They go on by
+ * @fastify/http-proxy, once, uncached; its calls are our own client's, so that deadlines, limits, TLS and proofs of admin are those
+ * of every other call.
  */
-export function fieldsOfForeignType(fields: Fields): Fields {
-  return [...filterFields(fields, (name) => name !== POLICY), POLICY, NOTHING_RUNS];
+
+/** Nothing in an answer of another type may run on our origin in a browser. */
+const SANDBOX = ["content-security-policy", "sandbox"];
+
+/** Where a passed-through request goes. */
+interface Target {
+  readonly base: Call["base"];
+  /** What its path names: an admin, or the upstream that has the extra path; undefined on the plain base. */
+  readonly names: string | undefined;
+  /** Encoded anew; the query is the client's. */
+  readonly path: string;
 }
 
-interface PreparedCall {
-  readonly context: RequestContext;
+interface PassedCall {
   readonly upstream: Upstream;
-  /** Its body is whole where it had to be read to find the upstream; else it is streamed. */
-  readonly call: StreamedCall;
+  readonly call: Call;
 }
 
-/** What @fastify/http-proxy sends. */
-interface ProxiedRequest {
-  /** As {@link originOf} made it. */
-  readonly origin: string;
+declare module "fastify" {
+  interface FastifyRequest {
+    target: Target | undefined;
+    passed: PassedCall | undefined;
+  }
 }
 
-type ProxyCallback = (
+/** What @fastify/http-proxy calls as if it were undici. */
+type Done = (
   error: Error | null,
   answer?: { statusCode: number; headers: Record<string, string | string[]>; body: Readable },
 ) => void;
 
-/** Every call has an upstream of its own: so its connection can learn which call it is for. */
-function originOf(request: FastifyRequest): string {
-  return `http://${request.id}.invalid`;
+export interface PassThroughOptions extends AnswerParts {
+  /** Patterns, the most exact first. */
+  readonly routes: readonly string[];
+  readonly prefix: string;
 }
 
-/**
- * Any path below `/registry` that is not one of the endpoints: drafts and other families of APIs, streamed to
- * the registry that the request names, uncached and untried again.
- *
- * @fastify/http-proxy does the streaming. The connection is our own client's (any object with `request` may stand for
- * one), so that deadlines, limits, TLS and proofs of admin are those of every other call. That client knows registry,
- * path and header fields by the origin that each request gets: http-proxy would write the query anew.
- */
-export function registerPassThrough(app: FastifyInstance, uploads: Uploads): void {
-  // By origin, until their requests end.
-  const prepared = new Map<string, PreparedCall>();
-  void app.register(httpProxy, {
+/** Adds the routes that pass a request through. */
+export async function passThrough(
+  app: FastifyInstance,
+  { routes, prefix, ...parts }: PassThroughOptions,
+): Promise<void> {
+  // From `getUpstream` to `request`, which http-proxy calls in the same turn.
+  const calls = new Map<string, PassedCall>();
+  let origins = 0;
+  app.decorateRequest("target", undefined);
+  app.decorateRequest("passed", undefined);
+  app.addHook("onRequest", (request, _reply, done) => {
+    request.target = targetOf(request, prefix);
+    request.state.operation = "pass_through";
+    checkCoding(request);
+    enter(request, parts);
+    done();
+  });
+  await app.register(httpProxy, {
     upstream: "",
-    preRewrite: () => "/",
-    routes: ["*"],
-    constraints: { target: "pass-through" },
+    routes: [...routes],
     httpMethods: ["GET", "POST"],
-    // Typed as undici's options.
-    undici: {
-      request: (request: ProxiedRequest, done: ProxyCallback) => sendCall(prepared.get(request.origin)!, done),
-    } as object,
+    preRewrite: () => "/",
+    proxyPayloads: false,
     disableRequestLogging: true,
     disableCache: true,
     retryMethods: [],
-    preHandler: (request, reply, done) => {
-      prepareCall(request, reply, uploads).then((call) => {
-        // A client that left meanwhile closes nothing any more, and its call would stay among the prepared ones.
-        if (reply.raw.closed) return done(clientGone());
-        const origin = originOf(request);
-        prepared.set(origin, call);
-        reply.raw.once("close", () => prepared.delete(origin));
+    preHandler(request, reply, done) {
+      prepare(request, reply, parts.clock).then((passed) => {
+        request.passed = passed;
         done();
       }, done);
     },
+    // Typed as undici's options; anything with `request` may stand there.
+    undici: {
+      request({ origin }: { readonly origin: string }, done: Done): void {
+        const { upstream, call } = calls.get(origin)!;
+        calls.delete(origin);
+        upstream.call(call).then((answer) => done(null, proxied(upstream, call, answer)), done);
+      },
+    } as object,
     replyOptions: {
-      getUpstream: (request) => originOf(request as unknown as FastifyRequest),
+      getUpstream(request) {
+        origins += 1;
+        const origin = `http://${origins}.invalid`;
+        calls.set(origin, (request as FastifyRequest).passed!);
+        return origin;
+      },
       retryDelay: () => null,
       rewriteRequestHeaders: () => ({}),
-      rewriteHeaders: (headers, request) => {
-        const { context } = request as unknown as FastifyRequest;
-        const common = recordOf(commonFieldsOf(context, context.services.inFlight.isDraining));
-        const vary = [headers.vary ?? [], common.vary ?? []].flat();
-        return { ...headers, ...common, ...(vary.length === 0 ? {} : { vary: vary.join(", ") }) };
-      },
-      onError: (reply, { error }) => {
-        void reply.send(error.cause instanceof GatewayError ? error.cause : toGatewayError(error));
-      },
+      onError: (reply, { error }) => void reply.send(toGatewayError(error.cause)),
     },
   });
 }
 
-function sendCall({ context, upstream, call }: PreparedCall, done: ProxyCallback): void {
-  upstream.stream(call).then((answer) => {
-    // The head has gone out by then: the log is the only place that can show it.
-    answer.body.once("error", (error) => {
-      context.error = toGatewayError(error);
-    });
-    done(null, proxiedAnswer(upstream, call, answer));
-  }, done);
-}
-
-function proxiedAnswer(
-  { config }: Upstream,
-  { method }: StreamedCall,
-  { status, fields, body }: StreamedAnswer,
-): Parameters<ProxyCallback>[1] & object {
-  const passed = clientFields(fields, status, config.cache.forwardResponseHeaders);
-  // The answer to a POST is of this moment, whatever the registry says of keeping it.
-  const kept = method === "POST" ? neverKept(passed) : passed;
-  return { statusCode: status, headers: recordOf(fieldsOfForeignType(kept)), body };
-}
-
-async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads: Uploads): Promise<PreparedCall> {
-  const { context, headers } = request;
-  const { services, snapshot } = context;
-  const { segments } = context.target as PassThroughTarget;
-  const header = adminHeaderOf(request.raw.rawHeaders, snapshot.config.routing.adminHeader);
-  const stream = request.body instanceof Readable ? request.body : undefined;
-  const paths = request.method === "POST" ? adminPathsOfPassThrough(segments) : undefined;
-  if (stream !== undefined) (paths === undefined ? checkContentCoding : checkBodyHeaders)(headers);
-  // The admin of a factory call is in its body, and has to be known before a byte goes anywhere.
-  const sent = stream === undefined ? undefined : await receive(uploads, context, stream, paths !== undefined);
-  const body = Buffer.isBuffer(sent)
-    ? (await readRequest(services.bodies, sent, { kind: undefined, paths: paths! })).admins
-    : [];
-  // The client's time to send it is not the upstream's.
-  const deadlineOf = deadlineFromNow(headers, services.clock);
-  const upstream = await passThroughUpstream(
-    context,
-    { header, body },
-    { deadlineOf, bodyMayName: paths !== undefined },
-  );
-  const fields = forwardedFields(context, upstream);
-  const call: StreamedCall = {
-    operation: "pass_through",
-    method: request.method as "GET" | "POST",
-    path: pathOf(context.target as PassThroughTarget),
-    fields: withLength(fields, stream === undefined ? undefined : headers["content-length"]),
-    body: sent,
-    priority: "post",
-    deadline: deadlineOf(upstream),
-    // As long as Node gives any request.
-    bodyDeadline: services.clock.now() + reply.server.server.requestTimeout,
-    signal: clientSignal(context),
-    trace: context.trace,
-  };
-  return { context, upstream, call };
-}
-
 /**
- * The registry that a request of a path that is no endpoint's goes to.
+ * Where a request goes whose path no endpoint and no page has.
  *
- * @throws GatewayError 400 where it is not named, 403, and 404 where it has no such extra path
+ * @throws GatewayError 404 for a path that leads nowhere, 405 for one that does with another method
  */
-export async function passThroughUpstream(
-  context: RequestContext,
-  named: NamedBeside,
-  { deadlineOf, bodyMayName }: { readonly deadlineOf: DeadlineOf; readonly bodyMayName: boolean },
-): Promise<Upstream> {
-  const { snapshot } = context;
-  const { extraPath } = context.target as PassThroughTarget;
-  const found = await namedUpstream(context, named, deadlineOf);
-  if (found === undefined && isAggregate(snapshot)) throw adminNotNamed(snapshot.config.routing, bodyMayName);
-  const upstream = found ?? plainUpstream(snapshot, bodyMayName);
-  routeTo(context, upstream, found === undefined ? "plain" : namedBy(context, named.header));
-  if (extraPath !== undefined && !upstream.config.extraPaths.includes(extraPath)) {
-    throw new GatewayError("no_such_path", `no such path; the registry ${upstream.name} has no ${extraPath}`);
-  }
-  return upstream;
+export function targetOf({ url, method, state }: FastifyRequest, prefix: string): Target {
+  const path = pathOf(url);
+  const base = path.startsWith("/registry/") ? "" : baseOf(path, prefix);
+  if (base === undefined) return extraTarget(path, { url, method, state });
+  const segments = segmentsOf(path.slice(`${base}/registry`.length));
+  checkPassedPath(segments);
+  if (method !== "GET" && method !== "POST") throw wrongMethod("GET, POST");
+  const names = base === "" ? undefined : segmentsOf(base.slice(prefix.length))[0];
+  const encoded = segments.map(encodeURIComponent).join("/");
+  return { base: "registry", names, path: `/registry/${encoded}${queryOf(url)}` };
 }
 
-/** The whole body, or one that is still on its way. */
-function receive(
-  uploads: Uploads,
-  context: RequestContext,
-  body: Readable,
-  isWhole: boolean,
-): Promise<Buffer> | Upload {
-  if (!isWhole) return uploads.stream(context, body);
-  return new Promise((resolve, reject) => {
-    uploads.read(context, body, (error, bytes) => (bytes === undefined ? reject(error!) : resolve(bytes)));
-  });
+/** The base URL of one registry that a path begins with. */
+function baseOf(path: string, prefix: string): string | undefined {
+  if (!path.startsWith(`${prefix}/`)) return undefined;
+  const end = path.indexOf("/", prefix.length + 1);
+  return end !== -1 && path.startsWith("/registry/", end) ? path.slice(0, end) : undefined;
 }
 
-function pathOf({ segments, extraPath, query }: PassThroughTarget): string {
-  const path = extraPath ?? `/registry/${segments.map(encodeURIComponent).join("/")}`;
-  return query === "" ? path : `${path}?${query}`;
+function extraTarget(path: string, { url, method, state }: Pick<FastifyRequest, "url" | "method" | "state">): Target {
+  const { found, others } = findExtraPath(addressingOf(state.snapshot.loaded.config), path, method);
+  if (found === undefined)
+    throw others.length > 0 ? wrongMethod([...new Set(others)].join(", ")) : noSuchPath(path, method, state);
+  const below = found.isBelow ? segmentsOf(path.slice(found.path.length)).map(encodeURIComponent) : [];
+  return { base: "origin", names: found.upstream, path: [found.path, ...below].join("/") + queryOf(url) };
 }
 
-function withLength(fields: Fields, length: string | undefined): Fields {
-  return length === undefined ? fields : [...fields, "content-length", length];
+/** The 404 for a path that nothing is at; a page of ours has another method. */
+function noSuchPath(path: string, method: string, { snapshot }: FastifyRequest["state"]): GatewayError {
+  if (isPage(path) && method !== "GET" && method !== "HEAD") return wrongMethod("GET, HEAD");
+  const { prefix } = snapshot.loaded.config.routing;
+  return new GatewayError(
+    "no_such_path",
+    `there is nothing at this path; the API of one registry is below ${prefix}/{admin}/registry/, and / names the registries`,
+  );
 }
 
-function recordOf(fields: Fields): Record<string, string | string[]> {
-  // Of no prototype: registries may name a field `constructor`.
-  const record = Object.create(null) as Record<string, string | string[]>;
-  for (let i = 0; i < fields.length; i += 2) {
-    const name = fields[i]!;
-    const value = fields[i + 1]!;
-    const known = record[name];
-    if (known === undefined) record[name] = value;
-    else record[name] = Array.isArray(known) ? [...known, value] : [known, value];
-  }
-  return record;
+async function prepare(request: FastifyRequest, reply: FastifyReply, clock: Clock): Promise<PassedCall> {
+  const { state, headers, method } = request;
+  const { base, names, path } = request.target!;
+  const body = request.body as Buffer | undefined;
+  // It goes with the call: http-proxy would code it anew.
+  request.body = undefined;
+  const admins = body === undefined ? [] : adminsOfPassedBody(body);
+  const signal = signalOf(request, reply);
+  const wait = () => ({ deadline: deadlineOf(request, MOST_WAIT, clock), signal });
+  const upstream = (await namedUpstream(request, { path: names, body: admins }, wait)) ?? plainUpstream(request);
+  if (upstream === undefined) throw adminNotNamed(request, false);
+  state.upstream = upstream;
+  if (signal.aborted) throw clientGone();
+  const type = body === undefined ? undefined : headers["content-type"];
+  const call: Call = {
+    operation: "pass_through",
+    method,
+    base,
+    path,
+    fields: [...callFields(request, upstream), ...(type === undefined ? [] : ["content-type", type])],
+    body,
+    priority: "client",
+    deadline: deadlineOf(request, upstream.config.timeout, clock),
+    signal,
+    onEnd: (report) => {
+      state.report = report;
+    },
+  };
+  return { upstream, call };
+}
+
+/** The registry's answer as it is, but for what never passes. */
+function proxied(
+  { config }: Upstream,
+  { method }: Call,
+  { status, fields, body }: Answer,
+): Parameters<Done>[1] & object {
+  const passed = passedFields(fields, config.cache.forwardResponseHeaders);
+  const kept = method === "POST" ? momentaryFields(passed) : passed;
+  const length = status === 204 || status === 304 ? [] : ["content-length", String(body.length)];
+  return { statusCode: status, headers: recordOf([...kept, ...SANDBOX, ...length]), body: Readable.from(body) };
 }

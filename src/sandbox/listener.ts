@@ -1,99 +1,102 @@
-import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
-import { createServer as createTlsServer } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Answer } from "./answer.ts";
 
-/** Serve TLS with this certificate (PEM); with `requestCert`, only clients whose certificate `ca` vouches for. */
-export interface ListenerTls {
-  key: string | Buffer;
-  cert: string | Buffer;
-  ca?: string | Buffer;
-  requestCert?: boolean;
+/** A request with its whole body. */
+export interface Received {
+  readonly message: IncomingMessage;
+  readonly url: URL;
+  readonly body: string;
 }
 
-/** An HTTP listener that can go away and come back on the same port. */
+/** What becomes of a connection in place of an answer. */
+export type Ending = "hang" | "reset";
+
+/** Bytes of the largest body; settlements of the largest batch have a MiB. */
+const MOST_BYTES = 4 * 1024 * 1024;
+
+/** A preflight of any origin is granted whatever it asks for: wallets in browsers call registries directly. */
+function answerPreflight(message: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(204, {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": message.headers["access-control-request-headers"] ?? "content-type",
+    "access-control-max-age": "7200",
+  });
+  response.end();
+}
+
+/**
+ * Listens, and answers each request with what `serve` gives.
+ *
+ * @throws Node's own error where it cannot listen there
+ */
+export async function listen(
+  address: { readonly host: string; readonly port: number },
+  serve: (received: Received) => Promise<Answer | Ending>,
+): Promise<Listener> {
+  const server = createServer((message, response) => {
+    // A client that goes away ends its own request alone.
+    respond(message, response, serve).catch(() => message.socket.destroy());
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(address.port, address.host, resolve);
+  });
+  return new Listener(server, address.host);
+}
+
 export class Listener {
-  private readonly host: string;
-  private readonly serve: RequestListener;
-  private readonly tls: ListenerTls | undefined;
-  private readonly sockets = new Set<Socket>();
-  private server: Server | undefined;
-  private boundPort: number;
-  /** Connections accepted so far. */
-  accepted = 0;
+  readonly url: string;
+  readonly #server: Server;
 
-  constructor(options: { host: string; port: number; tls: ListenerTls | undefined; serve: RequestListener }) {
-    this.host = options.host;
-    this.boundPort = options.port;
-    this.tls = options.tls;
-    this.serve = options.serve;
+  constructor(server: Server, host: string) {
+    this.#server = server;
+    const { port } = server.address() as AddressInfo;
+    this.url = `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
   }
 
-  /** The port, once listening; it stays the same from then on. */
-  get port(): number {
-    return this.boundPort;
-  }
-
-  /** Connections open now. */
-  get connections(): number {
-    return this.sockets.size;
-  }
-
-  get isListening(): boolean {
-    return this.server !== undefined;
-  }
-
-  /** Listens; does nothing when it does already. Rejects when the port is taken. */
-  async open(): Promise<void> {
-    if (this.server !== undefined) return;
-    const server = this.createServer();
-    this.server = server;
-    // Longer than any pool keeps a connection: a test ends connections when it means to.
-    server.keepAliveTimeout = 600_000;
-    server.on("connection", (socket: Socket) => {
-      this.accepted += 1;
-      this.sockets.add(socket);
-      socket.once("close", () => this.sockets.delete(socket));
+  /** Stops listening and ends all connections. */
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#server.close(() => resolve());
+      this.#server.closeAllConnections();
     });
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", (error) => {
-        this.server = undefined;
-        reject(error);
-      });
-      server.listen(this.boundPort, this.host, resolve);
-    });
-    this.boundPort = (server.address() as AddressInfo).port;
-  }
-
-  /** Stops listening and destroys every connection; from then on connections are refused. */
-  async close(): Promise<void> {
-    const { server } = this;
-    if (server === undefined) return;
-    this.server = undefined;
-    const closed = new Promise<void>((resolve) => {
-      server.close(() => resolve());
-    });
-    for (const socket of this.sockets) socket.destroy();
-    await closed;
-  }
-
-  private createServer(): Server {
-    if (this.tls === undefined) return createServer(this.serve);
-    return createTlsServer({ ...this.tls, rejectUnauthorized: this.tls.requestCert === true }, this.serve);
   }
 }
 
-/** What a page of any origin may send and read: no wildcard covers Authorization. */
-const PREFLIGHT = {
-  "access-control-allow-methods": "GET, HEAD, POST, DELETE",
-  "access-control-allow-headers": "authorization, content-type, if-none-match, x-api-key, x-request-id, traceparent",
-  "access-control-max-age": "7200",
-};
-
-/** Lets pages of any origin read the answer, faulty ones too; answers a preflight itself, and says whether it did. */
-export function allowBrowsers(method: string, response: ServerResponse): boolean {
+async function respond(
+  message: IncomingMessage,
+  response: ServerResponse,
+  serve: (received: Received) => Promise<Answer | Ending>,
+): Promise<void> {
   response.setHeader("access-control-allow-origin", "*");
-  response.setHeader("access-control-expose-headers", "etag, retry-after, traceparent");
-  if (method !== "OPTIONS") return false;
-  response.writeHead(204, PREFLIGHT).end();
-  return true;
+  response.setHeader("access-control-expose-headers", "traceparent");
+  if (message.method === "OPTIONS") return answerPreflight(message, response);
+  const body = await readBody(message);
+  const url = URL.parse(`http://registry${message.url ?? "/"}`);
+  if (body === undefined || url === null) {
+    response.writeHead(body === undefined ? 413 : 400, { connection: "close" }).end();
+    return;
+  }
+  const answer = await serve({ message, url, body });
+  if (answer === "hang") return;
+  if (answer === "reset") {
+    message.socket.resetAndDestroy();
+    return;
+  }
+  response.writeHead(answer.status, { ...answer.fields, "content-length": Buffer.byteLength(answer.body) });
+  response.end(answer.body);
+}
+
+/** Undefined where it is too large. */
+async function readBody(message: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of message as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    // Read to its end all the same: who still sends does not read an answer.
+    if (bytes <= MOST_BYTES) chunks.push(chunk);
+  }
+  return bytes > MOST_BYTES ? undefined : Buffer.concat(chunks).toString("utf8");
 }

@@ -1,68 +1,54 @@
-import type { Catalogue } from "./catalogue.ts";
-import type { Instrument } from "./instrument.ts";
+import type { Instrument } from "./instruments.ts";
 
-/**
- * How a registry pages: tokens that are the last id of the page, tokens that are an index into the id-sorted list, or
- * no paging at all.
- */
-export const PAGE_STYLES = ["keyset", "index", "ignored"] as const;
-export type PageStyle = (typeof PAGE_STYLES)[number];
+/** What page tokens are: the last id of a page, an index into the list, or nothing, since one page has all. */
+export type PageTokens = "token-id" | "token-index" | "none";
 
-/** The largest page and what becomes of a request for more. */
-export interface MaxPageSize {
-  limit: number;
-  beyond: "clamp" | "400";
+/** How large pages are. */
+export interface PageSizes {
+  /** Without `pageSize`; 25 by default. */
+  readonly default: number;
+  /** 1000 by default. */
+  readonly most: number;
+  /** What becomes of a request for more: the largest page, or a 400. */
+  readonly beyond: "clamp" | "refuse";
 }
 
 export interface Paging {
-  readonly paging: PageStyle;
-  readonly defaultPageSize: number;
-  readonly maxPageSize: MaxPageSize;
+  readonly tokens: PageTokens;
+  readonly sizes: PageSizes;
 }
 
+/** A page as it is sent; some registries write null behind the last one, others nothing. */
 export interface Page {
-  instruments: readonly Instrument[];
-  /** Undefined on the last page, and always where paging is ignored. */
-  nextPageToken: string | undefined;
+  readonly instruments: readonly Instrument[];
+  readonly nextPageToken?: string | null;
 }
 
-/** What is wrong with the paging parameters. */
-export interface PagingRefusal {
-  refusal: string;
-}
-
-function readPageSize(text: string | null, { defaultPageSize, maxPageSize }: Paging): number | PagingRefusal {
-  if (text === null) return defaultPageSize;
-  const size = Number(text);
-  if (!/^\d+$/.test(text) || size < 1) return { refusal: "pageSize must be a positive integer" };
-  if (size <= maxPageSize.limit) return size;
-  if (maxPageSize.beyond === "clamp") return maxPageSize.limit;
-  return { refusal: `pageSize cannot be greater than ${maxPageSize.limit}` };
-}
-
-function firstAfter(instruments: readonly Instrument[], id: string): number {
-  const index = instruments.findIndex((instrument) => instrument.id > id);
-  return index === -1 ? instruments.length : index;
-}
-
-function readStart(token: string | null, style: "keyset" | "index", catalogue: Catalogue): number | PagingRefusal {
-  if (token === null) return 0;
-  if (style === "keyset" && catalogue.hasKnown(token)) return firstAfter(catalogue.list(), token);
-  if (style === "index" && /^\d{1,9}$/.test(token) && Number(token) <= catalogue.size) return Number(token);
-  return { refusal: "invalid pageToken" };
-}
-
-/** The page that `query` asks for, or what the registry has against it. */
-export function selectPage(catalogue: Catalogue, query: URLSearchParams, rules: Paging): Page | PagingRefusal {
-  const all = catalogue.list();
-  const { paging } = rules;
-  if (paging === "ignored") return { instruments: all, nextPageToken: undefined };
-  const size = readPageSize(query.get("pageSize"), rules);
-  if (typeof size === "object") return size;
-  const start = readStart(query.get("pageToken"), paging, catalogue);
-  if (typeof start === "object") return start;
+/** The page of `all` (sorted by id) that a query asks for, or the text of the registry's 400. */
+export function pageOf(all: readonly Instrument[], query: URLSearchParams, { tokens, sizes }: Paging): Page | string {
+  if (tokens === "none") return { instruments: all };
+  const size = readSize(query.get("pageSize"), sizes);
+  if (typeof size === "string") return size;
+  const start = readStart(query.get("pageToken"), tokens, all);
+  if (start === undefined) return "invalid pageToken";
   const end = Math.min(start + size, all.length);
   const instruments = all.slice(start, end);
-  if (end === all.length) return { instruments, nextPageToken: undefined };
-  return { instruments, nextPageToken: paging === "keyset" ? instruments.at(-1)!.id : String(end) };
+  if (end === all.length) return tokens === "token-id" ? { instruments, nextPageToken: null } : { instruments };
+  return { instruments, nextPageToken: tokens === "token-id" ? all[end - 1]!.id : String(end) };
+}
+
+function readSize(text: string | null, sizes: PageSizes): number | string {
+  if (text === null) return sizes.default;
+  if (!/^\d{1,9}$/.test(text) || Number(text) < 1) return "pageSize must be a positive integer";
+  if (Number(text) > sizes.most && sizes.beyond === "refuse") return `pageSize cannot be greater than ${sizes.most}`;
+  return Math.min(Number(text), sizes.most);
+}
+
+/** The index of a page's first instrument; undefined for a token that this listing did not give. */
+function readStart(token: string | null, tokens: PageTokens, all: readonly Instrument[]): number | undefined {
+  if (token === null) return 0;
+  if (tokens === "token-index")
+    return /^\d{1,9}$/.test(token) && Number(token) <= all.length ? Number(token) : undefined;
+  const last = all.findIndex(({ id }) => id === token);
+  return last === -1 ? undefined : last + 1;
 }

@@ -2,7 +2,7 @@
 export type Random = () => number;
 
 /** mulberry32: a small generator whose sequence depends on nothing but the 32-bit `seed`. Not for secrets. */
-export function mulberry32(seed: number): Random {
+export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -13,21 +13,15 @@ export function mulberry32(seed: number): Random {
 }
 
 /** FNV-1a over UTF-16 code units: a 32-bit seed from a name, so that the same name always gives the same things. */
-export function hashText(text: string): number {
+export function seedOf(text: string): number {
   let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  for (let i = 0; i < text.length; i += 1) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   return hash >>> 0;
 }
 
 /** An integer from 0 to `below` - 1. */
 export function randomInteger(random: Random, below: number): number {
   return Math.floor(random() * below);
-}
-
-function randomBytes(random: Random, count: number): Buffer {
-  const bytes = Buffer.alloc(count);
-  for (let i = 0; i < count; i++) bytes[i] = randomInteger(random, 256);
-  return bytes;
 }
 
 /** `digits` (even) lower-case hexadecimal digits. */
@@ -42,7 +36,10 @@ export function randomBase64(random: Random, length: number): string {
 
 /** `count` decimal digits, the first not 0. */
 export function randomDigits(random: Random, count: number): string {
-  let digits = String(1 + randomInteger(random, 9));
-  while (digits.length < count) digits += String(randomInteger(random, 10));
-  return digits;
+  const rest = Array.from({ length: count - 1 }, () => randomInteger(random, 10));
+  return `${1 + randomInteger(random, 9)}${rest.join("")}`;
+}
+
+function randomBytes(random: Random, count: number): Buffer {
+  return Buffer.from(Array.from({ length: count }, () => randomInteger(random, 256)));
 }

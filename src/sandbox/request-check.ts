@@ -1,140 +1,57 @@
-import type { IncomingHttpHeaders } from "node:http";
 import { isObject, parseJson } from "../json.ts";
-import { type Answer, jsonAnswer, type Refusals } from "./answer.ts";
-import type { Route } from "./route.ts";
+import { AmbiguousBodyError, adminsNamedBy } from "../spec/body-admin.ts";
+import type { ContextRecord, FactoryRecord } from "../spec/operations.ts";
+import { requestProblem } from "../spec/schemas.ts";
+import { type Answer, refusal, textAnswer } from "./answer.ts";
 
-type Arguments = Record<string, unknown>;
-
-/** A request body that passed the checks. */
+/** The body of a POST that passed the checks. */
 export interface CheckedBody {
-  choiceArguments: Arguments;
-  excludeDebugFields: boolean;
+  readonly choiceArguments: Readonly<Record<string, unknown>>;
+  /** Whether disclosed contracts have their debug fields. */
+  readonly debug: boolean;
 }
 
-/** How this registry checks bodies. */
-export interface BodyRules {
-  refusals: Refusals;
-  /** Whose admin the body may name; undefined: the registry does not look. */
-  admin: string | undefined;
-  /** Whether `meta` must be a flat map of strings, as published. */
-  flatMeta: boolean;
+interface Posted {
+  readonly contentType: string | undefined;
+  readonly body: string;
 }
 
-/** Where bodies name the admin: version 1, then version 2, of transfers and allocations. */
-const ADMIN_PATHS: readonly (readonly string[])[] = [
-  ["expectedAdmin"],
-  ["transfer", "instrumentId", "admin"],
-  ["allocation", "transferLeg", "instrumentId", "admin"],
-  ["allocation", "admin"],
-];
+const MALFORMED = "The request content was malformed";
 
-function valueAt(value: unknown, path: readonly string[]): unknown {
-  return path.reduce<unknown>((inner, key) => (isObject(inner) ? inner[key] : undefined), value);
-}
-
-function namesAnotherAdmin(choiceArguments: Arguments, admin: string): boolean {
-  return ADMIN_PATHS.some((path) => {
-    const named = valueAt(choiceArguments, path);
-    return named !== undefined && named !== admin;
-  });
-}
-
-function isGoodMeta(meta: unknown, flat: boolean): boolean {
-  if (meta === undefined || meta === null) return true;
-  return isObject(meta) && (!flat || Object.values(meta).every((value) => typeof value === "string"));
-}
-
-/** Checks the body of a factory request (`isFactory`) or of a choice-context request; gives it or the refusal. */
+/** A POST's body, or the registry's answer to one that it does not take: 415 or 400. */
 export function checkBody(
-  request: { headers: IncomingHttpHeaders; body: Buffer },
-  rules: BodyRules,
-  isFactory: boolean,
-): { checked: CheckedBody } | { refused: Answer } {
-  const { refusals } = rules;
-  const type = request.headers["content-type"];
-  if (type !== undefined && !/^application\/json\b/i.test(type)) return { refused: refusals.wrongContentType() };
-  const body = request.body.length === 0 && !isFactory ? {} : parseJson(request.body.toString());
-  if (!isObject(body)) return { refused: refusals.malformedBody() };
-  const { choiceArguments = {}, excludeDebugFields = false, meta } = body;
-  if (excludeDebugFields !== null && typeof excludeDebugFields !== "boolean") {
-    return { refused: refusals.malformedField("excludeDebugFields") };
+  { contentType, body }: Posted,
+  record: FactoryRecord | ContextRecord,
+  admin: string,
+): CheckedBody | Answer {
+  if (body === "" && record.kind === "context") return { choiceArguments: {}, debug: true };
+  if (!/^application\/json\b/i.test(contentType ?? "")) {
+    return textAnswer(415, "The request's Content-Type is not supported. Expected:\napplication/json");
   }
-  if (!isGoodMeta(meta, rules.flatMeta)) return { refused: refusals.malformedField("meta") };
-  if (isFactory && body["choiceArguments"] === undefined) return { refused: refusals.missingChoiceArguments() };
-  if (!isObject(choiceArguments)) return { refused: refusals.malformedField("choiceArguments") };
-  if (rules.admin !== undefined && namesAnotherAdmin(choiceArguments, rules.admin)) {
-    return { refused: jsonAnswer(400, { error: "invalid `expectedAdmin`, must match registry admin" }) };
+  const value = parseJson(body);
+  if (value === undefined) return refusal(400, `${MALFORMED}: expected json value`);
+  const problem = requestProblem(record.kind, value) ?? metaProblem(value);
+  if (problem !== undefined || !isObject(value)) return refusal(400, `${MALFORMED}: ${problem ?? "expected object"}`);
+  if (record.kind === "factory" && !namesOnly(admin, body, value, record)) {
+    return refusal(400, "invalid `expectedAdmin`, must match registry admin");
   }
-  return { checked: { choiceArguments, excludeDebugFields: excludeDebugFields === true } };
+  const { choiceArguments, excludeDebugFields } = value;
+  return { choiceArguments: isObject(choiceArguments) ? choiceArguments : {}, debug: excludeDebugFields !== true };
 }
 
-/** What a strict registry holds the arguments of a factory call against. */
-export interface StrictRules {
-  refusals: Refusals;
-  hasInstrument: (id: string) => boolean;
+/** `meta` is a flat map of texts: clients that wrap it in `values` are refused, as by one big registry. */
+function metaProblem(body: unknown): string | undefined {
+  const meta = isObject(body) ? body["meta"] : undefined;
+  if (!isObject(meta) || Object.values(meta).every((value) => typeof value === "string")) return undefined;
+  return "Got value with wrong type: DownField(meta)";
 }
 
-/** What is wrong with the arguments of a factory call that a lenient registry answers all the same; undefined: nothing. */
-export function refuseArguments(subject: Route["subject"], given: Arguments, rules: StrictRules): Answer | undefined {
-  switch (subject) {
-    case "transfer-factory":
-      return refuseTransfer(given["transfer"], rules);
-    case "allocation-factory":
-      return refuseAllocation(given["allocation"], rules);
-    case "settlement-factory":
-      return refuseSettlement(given, rules);
-    default:
-      return undefined;
+/** Whether every admin that the body names is this registry's. */
+function namesOnly(admin: string, text: string, body: unknown, { admins }: FactoryRecord): boolean {
+  try {
+    return adminsNamedBy(text, body, admins).every((named) => named.admin === admin);
+  } catch (error) {
+    if (error instanceof AmbiguousBodyError) return false;
+    throw error;
   }
-}
-
-/** Of version 1 or 2: `{sender, receiver, amount, instrumentId: {admin, id}, …}`. */
-function refuseTransfer(transfer: unknown, rules: StrictRules): Answer | undefined {
-  if (!isObject(transfer)) return rules.refusals.malformedField("transfer");
-  const missing = ["sender", "receiver", "instrumentId"].find((field) => isEmpty(transfer[field]));
-  if (missing !== undefined) return rules.refusals.malformedField(missing);
-  if (!isAmount(transfer["amount"])) return rules.refusals.malformedField("amount");
-  const { instrumentId } = transfer;
-  return refuseInstrument(isObject(instrumentId) ? instrumentId["id"] : undefined, rules);
-}
-
-/** Version 1 has one `transferLeg` that names its instrument, version 2 several sides of legs. */
-function refuseAllocation(allocation: unknown, rules: StrictRules): Answer | undefined {
-  if (!isObject(allocation)) return rules.refusals.malformedField("allocation");
-  const { transferLeg, transferLegSides } = allocation;
-  if (isObject(transferLeg)) return refuseTransfer(transferLeg, rules);
-  if (!Array.isArray(transferLegSides) || transferLegSides.length === 0) {
-    return rules.refusals.malformedField("transferLegSides");
-  }
-  return refuseLegs(transferLegSides, rules);
-}
-
-function refuseSettlement({ transferLegs, allocations }: Arguments, rules: StrictRules): Answer | undefined {
-  if (!Array.isArray(transferLegs) || transferLegs.length === 0) return rules.refusals.malformedField("transferLegs");
-  if (!Array.isArray(allocations) || allocations.length === 0) return rules.refusals.malformedField("allocations");
-  return refuseLegs(transferLegs, rules);
-}
-
-/** Legs of version 2 name their instrument as plain text. */
-function refuseLegs(legs: readonly unknown[], rules: StrictRules): Answer | undefined {
-  for (const leg of legs) {
-    if (!isObject(leg) || !isAmount(leg["amount"])) return rules.refusals.malformedField("amount");
-    const refused = refuseInstrument(leg["instrumentId"], rules);
-    if (refused !== undefined) return refused;
-  }
-  return undefined;
-}
-
-function refuseInstrument(id: unknown, { refusals, hasInstrument }: StrictRules): Answer | undefined {
-  if (typeof id !== "string" || id === "") return refusals.malformedField("instrumentId");
-  return hasInstrument(id) ? undefined : refusals.unknownInstrument(id);
-}
-
-function isEmpty(value: unknown): boolean {
-  return value === undefined || value === null || value === "";
-}
-
-/** More than nothing, written as the standard writes decimals: up to ten digits behind the point. */
-function isAmount(value: unknown): boolean {
-  return typeof value === "string" && /^\d{1,28}(\.\d{1,10})?$/.test(value) && /[1-9]/.test(value);
 }

@@ -1,85 +1,151 @@
-import { describeCall, type SandboxCall } from "./control.ts";
-import { SampleRegistry } from "./registry.ts";
-import type { Lie } from "./lies.ts";
-import { nodeOptions, readFaults, type SandboxOptions } from "./sandbox-options.ts";
+import { type Duration, sleep, systemClock } from "../clock.ts";
+import { type Answer, BUSY, refusal } from "./answer.ts";
+import { type Calls, noCalls, type RateLimit, Window } from "./calls.ts";
+import {
+  drawFault,
+  type Fault,
+  FAULT_FIELD,
+  FAULT_NAMES,
+  FAULT_QUERY,
+  type FaultRates,
+  FAULTS,
+  isFaultName,
+} from "./faults.ts";
+import type { Apis, Instrument } from "./instruments.ts";
+import { type Ending, listen, type Received } from "./listener.ts";
+import type { PageSizes, PageTokens } from "./paging.ts";
+import { randomHex, seededRandom, seedOf } from "./random.ts";
+import { Registry } from "./registry.ts";
+import { routeOf } from "./route.ts";
 
-export { SandboxOptionError, type SandboxOptions } from "./sandbox-options.ts";
-export type { SandboxCall } from "./control.ts";
-export type { Instrument } from "./instrument.ts";
+export type { Calls, RateLimit } from "./calls.ts";
+export type { FaultName, FaultRates } from "./faults.ts";
+export type { Apis, Instrument } from "./instruments.ts";
+export type { PageSizes, PageTokens } from "./paging.ts";
 
-/** A node of a sample registry. */
-export interface SandboxNode {
-  /** Its base URL, without `/registry`. */
-  readonly url: string;
-  /** In what it differs from the honest nodes; undefined for one of these. */
-  readonly lie: Lie | undefined;
-  /** The last 1,000 requests, oldest first. */
-  readonly calls: readonly SandboxCall[];
-  /**
-   * The next `times` requests that name `id` get `fault`: by default one, and status 500. `id` is an instrument's or
-   * contract's, in the path, the page token or the body; or the name of an endpoint, such as `info`.
-   *
-   * @throws SandboxOptionError for a fault that there is not
-   */
-  readonly fail: (id: string, times?: number, fault?: string) => void;
+/** A sample registry. All generated data and all draws depend on `seed` alone. */
+export interface SandboxOptions {
+  /** By default 127.0.0.1. */
+  readonly host?: string;
+  /** By default 0: any free port. */
+  readonly port?: number;
+  /** Of the party that is its admin, `name::1220…`; by default `sandbox`. */
+  readonly name?: string;
+  /** The admin's party id; by default made of `name`. */
+  readonly admin?: string;
+  /** By default made of the admin. */
+  readonly seed?: number;
+  /** How many there are; 60 by default. */
+  readonly instruments?: number;
+  /** By default both versions. */
+  readonly apis?: Apis;
+  /** By default the last id of a page is the token of the next. */
+  readonly paging?: PageTokens;
+  readonly pageSize?: Partial<PageSizes>;
+  /** Milliseconds that each answer takes. */
+  readonly latency?: Duration;
+  /** Up to so many milliseconds more, at random. */
+  readonly jitter?: Duration;
+  readonly faults?: FaultRates;
+  /** How many milliseconds later a slow answer comes; by default 3,000: later than a hedge, earlier than an attempt's usual deadline. */
+  readonly slow?: Duration;
+  /** `Cache-Control` of metadata; by default there is none, as at most registries. */
+  readonly cacheControl?: string;
+  /** What is beyond it is a 429. */
+  readonly rateLimit?: RateLimit;
 }
 
-/** A sample registry that is running; of its nodes it is the first itself. */
-export interface Sandbox extends SandboxNode {
-  /** Party id of its instrument admin. */
+/** A sample registry that is running. */
+export interface Sandbox extends AsyncDisposable {
+  /** Its base URL, without `/registry`. */
+  readonly url: string;
   readonly admin: string;
-  readonly nodes: readonly SandboxNode[];
+  /** Sorted by id. */
+  readonly instruments: readonly Instrument[];
+  /** Requests so far, by endpoint. */
+  readonly calls: Readonly<Calls>;
+  /** Puts these faults in place of those before. */
+  setFaults(faults: FaultRates): void;
   /** Ends it and all its connections. */
   close(): Promise<void>;
-  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
- * Starts a sample registry on this machine: both versions of the standard over real HTTP, with made-up data that is the same
- * each time. Pages of any origin may call it.
+ * Starts a sample registry: both versions of the standard over real HTTP, with made-up data of realistic sizes. Any contract
+ * id of 138 hexadecimal digits is known; one that begins with `reassigned` is 409, every other 404. A request gets a fault by
+ * `?fault=NAME` or the field `x-sandbox-fault`, whatever `faults` says.
  *
- * @throws SandboxOptionError for an option that cannot be understood; Node's own error where it cannot listen
+ * @throws TypeError for rates that are no shares; Node's own error where it cannot listen there
  */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const faults = readFaults(options.faults ?? []);
-  const started: { readonly registry: SampleRegistry; readonly node: SandboxNode }[] = [];
-  const close = async (): Promise<void> => {
-    await Promise.all(started.map(({ registry }) => registry.stop()));
-  };
-  try {
-    for (const { lie, registry: given } of nodeOptions(options)) {
-      const registry = new SampleRegistry(given);
-      await registry.faults.set(...faults);
-      await registry.start();
-      started.push({ registry, node: describeNode(registry, lie) });
-    }
-  } catch (error) {
-    await close();
-    throw error;
-  }
-  const nodes = started.map(({ node }) => node);
-  const first = nodes[0]!;
+  const { name = "sandbox", host = "127.0.0.1", port = 0 } = options;
+  const admin = options.admin ?? `${name}::1220${randomHex(seededRandom(seedOf(name)), 64)}`;
+  const server = new SandboxServer(options, admin);
+  const listener = await listen({ host, port }, (received) => server.serve(received));
+  const close = (): Promise<void> => listener.close();
   return {
-    admin: started[0]!.registry.admin,
-    nodes,
-    url: first.url,
-    lie: first.lie,
-    get calls() {
-      return first.calls;
+    url: listener.url,
+    admin,
+    instruments: server.registry.instruments,
+    calls: server.calls,
+    setFaults: (faults) => {
+      server.faults = checkRates(faults);
     },
-    fail: first.fail,
     close,
     [Symbol.asyncDispose]: close,
   };
 }
 
-function describeNode(registry: SampleRegistry, lie: Lie | undefined): SandboxNode {
-  return {
-    url: registry.url,
-    lie,
-    get calls() {
-      return registry.calls.recent.map(describeCall);
-    },
-    fail: (id, times = 1, fault = "500") => registry.faults.failFor(id, readFaults([fault])[0]!, times),
-  };
+/** What stands between the connections and the registry: limit, latency and faults. */
+class SandboxServer {
+  readonly registry: Registry;
+  readonly calls = noCalls();
+  faults: FaultRates;
+  readonly #options: SandboxOptions;
+  readonly #random: () => number;
+  readonly #window: Window | undefined;
+  readonly #clock = systemClock();
+
+  constructor(options: SandboxOptions, admin: string) {
+    const { seed = seedOf(admin), instruments = 60, apis = "both", paging = "token-id", pageSize, rateLimit } = options;
+    const sizes: PageSizes = { default: 25, most: 1_000, beyond: "clamp", ...pageSize };
+    this.#options = options;
+    this.faults = checkRates(options.faults ?? {});
+    this.registry = new Registry({ admin, seed, instruments, apis, paging: { tokens: paging, sizes } });
+    this.#random = seededRandom(seed);
+    this.#window = rateLimit && new Window(rateLimit);
+  }
+
+  async serve({ message, url, body }: Received): Promise<Answer | Ending> {
+    const route = routeOf(url.pathname);
+    this.calls[route?.endpoint.operation ?? "other"] += 1;
+    if (this.#window?.take(this.#clock.now()) === false) return BUSY;
+    const asked = url.searchParams.get(FAULT_QUERY) ?? message.headers[FAULT_FIELD];
+    if (asked !== undefined && !(typeof asked === "string" && isFaultName(asked))) {
+      return refusal(400, `fault takes one of ${FAULT_NAMES.join(", ")}`);
+    }
+    const fault: Fault | undefined = asked === undefined ? drawFault(this.faults, this.#random) : FAULTS[asked];
+    const { latency = 0, jitter = 0, slow = 3_000, cacheControl } = this.#options;
+    const delay = latency + jitter * this.#random() + (fault?.kind === "slow" ? slow : 0);
+    if (delay > 0) await sleep(delay, this.#clock);
+    if (fault?.kind === "hang" || fault?.kind === "reset") return fault.kind;
+    if (fault?.kind === "answer") return fault.answer;
+    const { method = "GET", headers } = message;
+    const request = { method, query: url.searchParams, contentType: headers["content-type"], body };
+    const answer = this.registry.answer(request, route);
+    if (cacheControl === undefined || method === "POST" || answer.status !== 200) return answer;
+    return { ...answer, fields: { ...answer.fields, "cache-control": cacheControl } };
+  }
+}
+
+/** @throws TypeError */
+function checkRates(rates: FaultRates): FaultRates {
+  let sum = 0;
+  for (const [name, rate] of Object.entries(rates)) {
+    if (!isFaultName(name)) throw new TypeError(`there is no fault ${name}: take one of ${FAULT_NAMES.join(", ")}`);
+    if (!(rate >= 0 && rate <= 1)) throw new TypeError(`the rate of ${name} is a share from 0 to 1`);
+    sum += rate;
+  }
+  if (sum > 1) throw new TypeError("the rates of all faults together are a share from 0 to 1");
+  return rates;
 }

@@ -1,69 +1,41 @@
 import type { SchemaName } from "./schemas.ts";
 
 /**
- * What there is to say of each endpoint of the token-registry API, once: eleven of version 1 (CIP-56) and ten of version 2
- * (CIP-112). Unions, routes, cache keys, purges, `ttl` keys, metrics, the API's description and the console's texts follow
- * from it.
+ * One record for each endpoint of the token-registry API: eleven of version 1 (CIP-56, spec.md §4) and ten of version 2
+ * (CIP-112). Routes, cache keys, `ttl` keys, metrics and the console's texts follow from it.
  */
 
-/** Where a request body names an instrument admin (field.md, *Which admin does a request mean?*). */
+/** Where a factory's body names an instrument admin: keys from the root. */
 export interface AdminPath {
-  /** From the root. */
   readonly keys: readonly string[];
-  /** No admin is named where something else than an object is on the way; else such a body is refused. */
+  /** Something else than an object on the way means that no admin is named; else such a body is refused. */
   readonly mayEnd?: boolean;
 }
-
-export type AdminPaths = readonly AdminPath[];
-
-/** The group in which the API's description shows it. */
-export type Tag = "token metadata" | keyof typeof CONTRACTS;
 
 interface EndpointRecord {
   /** Below `/registry`; what is in braces stands for any one segment, under the name that the standard has for it. */
   readonly path: string;
-  /** Of a success. */
+  /** Schema of a success body. */
   readonly answer: SchemaName;
-  readonly tag: Tag;
   readonly summary: string;
 }
-
-/** How the plain base URL of several registries answers a cached endpoint. */
-export type AggregateBehaviour =
-  /** With the listings of all, one after the other. */
-  | "listing"
-  /** With what the one registry has that knows the id. */
-  | "search"
-  /** With what all support, in the name of the configured admin; refused where none is configured. */
-  | "info"
-  /** Not at all: 400 that lists the registries. */
-  | "refused";
 
 /** A GET whose answers are cached. */
 export interface CachedRecord extends EndpointRecord {
   readonly kind: "metadata";
   /** What it addresses: the registry's only one, one by the id in the path, or a page of a listing. */
   readonly address: "sole" | "id" | "page";
-  /** Entries of the same data are purged together. It is the name of their epoch in Redis. */
-  readonly data: string;
-  /** What such a body has. An answer that lacks it, and has what another endpoint's has, is one to another request. */
-  readonly members: Readonly<Record<string, "string" | "object" | "array">>;
-  /** Members in which answers of several nodes have to be the same; of a page, besides its instruments. */
-  readonly compared: readonly string[];
-  /** `cache.ttl` and `cache.maxTtl`. */
-  readonly ttl: string;
-  readonly maxTtl: string;
-  readonly aggregate: AggregateBehaviour;
-  /** Its entries, in the plural, as in "… are in memory". */
-  readonly entries: string;
-  /** What its purge takes, as a choice of the console. */
-  readonly purge: string;
+  /** Default of its `cache.ttl` key, in ms, and the most that a registry's own lifetime may be. */
+  readonly ttl: number;
+  readonly maxTtl: number;
+  /** The plain base URL of several registries: one listing after the other, the one registry that has it, or a 400. */
+  readonly aggregate: "listing" | "search" | "refused";
 }
 
 /** A POST with choice arguments, which name the admin. */
 export interface FactoryRecord extends EndpointRecord {
   readonly kind: "factory";
-  readonly admins: AdminPaths;
+  readonly admins: readonly AdminPath[];
 }
 
 /** A POST about the contract whose id is in the path. */
@@ -71,27 +43,21 @@ export interface ContextRecord extends EndpointRecord {
   readonly kind: "context";
 }
 
+const MINUTE = 60_000;
+
 const EXPECTED_ADMIN: AdminPath = { keys: ["choiceArguments", "expectedAdmin"] };
 const TRANSFER_ADMIN: AdminPath = { keys: ["choiceArguments", "transfer", "instrumentId", "admin"] };
+const ALLOCATION_ADMIN: AdminPath = { keys: ["choiceArguments", "allocation", "admin"] };
 const ALLOCATION_LEG_ADMIN: AdminPath = {
   keys: ["choiceArguments", "allocation", "transferLeg", "instrumentId", "admin"],
 };
-const ALLOCATION_ADMIN: AdminPath = { keys: ["choiceArguments", "allocation", "admin"] };
 
 // Version 2 has no expectedAdmin, and text in its legs: where a client sends those of version 1 all the same, they have to agree.
-const OF_TRANSFER: AdminPaths = [TRANSFER_ADMIN, EXPECTED_ADMIN];
-const OF_ALLOCATION_LEG: AdminPaths = [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
-const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, { ...ALLOCATION_LEG_ADMIN, mayEnd: true }, EXPECTED_ADMIN];
-const OF_SETTLEMENT: AdminPaths = [EXPECTED_ADMIN];
+const OF_TRANSFER = [TRANSFER_ADMIN, EXPECTED_ADMIN];
+const OF_ALLOCATION = [ALLOCATION_ADMIN, { ...ALLOCATION_LEG_ADMIN, mayEnd: true }, EXPECTED_ADMIN];
 
-/** Of a factory that is a draft still: wherever one of the others names it, and beside what it locks. */
-export const DRAFT_ADMINS: AdminPaths = [
-  EXPECTED_ADMIN,
-  TRANSFER_ADMIN,
-  ALLOCATION_ADMIN,
-  ALLOCATION_LEG_ADMIN,
-  { keys: ["choiceArguments", "lock", "instrumentId", "admin"] },
-];
+/** What an extra path's body, and a factory that is a draft still, may name: it has to agree. */
+export const EXPECTED_ADMIN_ALONE: readonly AdminPath[] = [{ ...EXPECTED_ADMIN, mayEnd: true }];
 
 const CONTRACTS = {
   "transfer instruction": "transfer-instruction/VERSION/{transferInstructionId}",
@@ -103,51 +69,34 @@ export const OPERATION_RECORDS = {
   info: cached({
     path: "metadata/v1/info",
     address: "sole",
-    data: "info",
     answer: "GetRegistryInfoResponse",
-    members: { adminId: "string" },
-    compared: ["adminId", "supportedApis"],
-    ttl: "10m",
-    maxTtl: "24h",
-    aggregate: "info",
-    summary: "What the registry is and supports",
-    entries: "infos",
-    purge: "Its info",
+    ttl: 10 * MINUTE,
+    maxTtl: 24 * 60 * MINUTE,
+    aggregate: "refused",
+    summary: "The registry's admin and the APIs it supports",
   }),
   instruments: cached({
     path: "metadata/v1/instruments",
     address: "page",
-    data: "list",
     answer: "ListInstrumentsResponse",
-    members: { instruments: "array" },
-    compared: ["nextPageToken"],
-    ttl: "30s",
-    maxTtl: "10m",
+    ttl: MINUTE / 2,
+    maxTtl: 10 * MINUTE,
     aggregate: "listing",
     summary: "All instruments, in pages",
-    entries: "pages of instruments",
-    purge: "Its instruments: pages and single ones",
   }),
   instrument: cached({
     path: "metadata/v1/instruments/{instrumentId}",
     address: "id",
-    data: "list",
     answer: "Instrument",
-    members: { id: "string", symbol: "string" },
-    // Its supply moves from one answer to the next.
-    compared: ["id", "name", "symbol", "decimals", "supportedApis", "paused"],
-    ttl: "30s",
-    maxTtl: "10m",
+    ttl: MINUTE / 2,
+    maxTtl: 10 * MINUTE,
     aggregate: "search",
     summary: "One instrument",
-    entries: "single instruments",
-    purge: "One instrument, and the pages",
   }),
   transfer_factory: factory({
     path: "transfer-instruction/v1/transfer-factory",
     admins: OF_TRANSFER,
     answer: "TransferFactoryWithChoiceContext",
-    tag: "transfer instruction",
     summary: "Factory and context for a direct transfer",
   }),
   transfer_accept: contextTo("accept", "transfer instruction", "v1"),
@@ -155,23 +104,20 @@ export const OPERATION_RECORDS = {
   transfer_withdraw: contextTo("withdraw", "transfer instruction", "v1"),
   allocation_execute: context({
     path: "allocations/v1/{allocationId}/choice-contexts/execute-transfer",
-    tag: "allocation",
     summary: "Context to execute the transfer of an allocation",
   }),
   allocation_withdraw: contextTo("withdraw", "allocation", "v1"),
   allocation_cancel: contextTo("cancel", "allocation", "v1"),
   allocation_factory: factory({
     path: "allocation-instruction/v1/allocation-factory",
-    admins: OF_ALLOCATION_LEG,
+    admins: [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN],
     answer: "FactoryWithChoiceContext",
-    tag: "allocation instruction",
     summary: "Factory and context to create allocations",
   }),
   transfer_factory_v2: factory({
     path: "transfer-instruction/v2/transfer-factory",
     admins: OF_TRANSFER,
     answer: "TransferFactoryWithChoiceContext",
-    tag: "transfer instruction",
     summary: "Factory and context for a direct transfer (version 2)",
   }),
   transfer_accept_v2: contextTo("accept", "transfer instruction", "v2"),
@@ -181,7 +127,6 @@ export const OPERATION_RECORDS = {
     path: "allocation-instruction/v2/allocation-factory",
     admins: OF_ALLOCATION,
     answer: "FactoryWithChoiceContext",
-    tag: "allocation instruction",
     summary: "Factory and context to create allocations (version 2)",
   }),
   allocation_instruction_accept_v2: contextTo("accept", "allocation instruction", "v2"),
@@ -189,9 +134,8 @@ export const OPERATION_RECORDS = {
   settlement_factory_v2: factory({
     // The standard has it in the singular.
     path: "allocation/v2/settlement-factory",
-    admins: OF_SETTLEMENT,
+    admins: [EXPECTED_ADMIN],
     answer: "FactoryWithChoiceContext",
-    tag: "allocation",
     summary: "Factory and context to settle a batch of allocations (version 2)",
   }),
   allocation_withdraw_v2: contextTo("withdraw", "allocation", "v2"),
@@ -200,45 +144,52 @@ export const OPERATION_RECORDS = {
 
 type Records = typeof OPERATION_RECORDS;
 
-/** The endpoints by name: metric label, log field, argument of `explain`. */
+/** The endpoints by name: metric label, log field. */
 export type EndpointName = keyof Records;
 
-/** Those whose answers are cached, by the same names: argument of a purge, keys of `ttl`. */
+/** Those whose answers are cached: keys of `ttl`. */
 export type CachedOperation = {
   [Name in EndpointName]: Records[Name] extends CachedRecord ? Name : never;
 }[EndpointName];
 
-/** `pass_through` is everything else below `/registry`. */
+/** POSTs. */
+export type PostOperation = Exclude<EndpointName, CachedOperation>;
+
+/** Endpoints, and everything else that is passed through. */
 export type Operation = EndpointName | "pass_through";
 
-const NAMES = Object.keys(OPERATION_RECORDS) as EndpointName[];
+/** One endpoint: its record with its name, and the segments of its path. */
+export type Endpoint = { readonly segments: readonly string[] } & (
+  | { readonly operation: CachedOperation; readonly record: CachedRecord }
+  | { readonly operation: PostOperation; readonly record: FactoryRecord | ContextRecord }
+);
 
-/** All operations, for metrics and documentation. */
-export const OPERATIONS: readonly Operation[] = [...NAMES, "pass_through"];
+export const ENDPOINTS: readonly Endpoint[] = Object.entries(OPERATION_RECORDS).map(
+  ([operation, record]) => ({ operation, record, segments: record.path.split("/") }) as Endpoint,
+);
 
-export const CACHED_OPERATIONS: readonly CachedOperation[] = NAMES.filter(isCached);
+/** Those whose answers are cached. */
+export const CACHED_OPERATIONS: readonly CachedOperation[] = ENDPOINTS.flatMap(({ operation, record }) =>
+  record.kind === "metadata" ? [operation as CachedOperation] : [],
+);
 
 /** The record of a cached operation. */
 export function cachedRecord(operation: CachedOperation): CachedRecord {
   return OPERATION_RECORDS[operation];
 }
 
-export function isCached(operation: string): operation is CachedOperation {
-  return (
-    Object.hasOwn(OPERATION_RECORDS, operation) && OPERATION_RECORDS[operation as EndpointName].kind === "metadata"
-  );
+/** The path of an endpoint below the registry's base URL, `id` encoded as one segment. */
+export function endpointPath(operation: EndpointName, id = ""): string {
+  return `/registry/${OPERATION_RECORDS[operation].path.replace(/\{\w+\}/, () => encodeURIComponent(id))}`;
 }
 
-/** Something for each cached operation. */
-export function forEachCached<Value>(
-  make: (record: CachedRecord, operation: CachedOperation) => Value,
-): Record<CachedOperation, Value> {
-  const all = CACHED_OPERATIONS.map((operation) => [operation, make(cachedRecord(operation), operation)] as const);
-  return Object.fromEntries(all) as Record<CachedOperation, Value>;
+/** Whether a 404 means that the registry has no such endpoint: a client of version 2 falls back to version 1 by it. */
+export function isOfVersion2(operation: Operation): boolean {
+  return operation !== "pass_through" && OPERATION_RECORDS[operation].path.includes("/v2/");
 }
 
-function cached(record: Omit<CachedRecord, "kind" | "tag">): CachedRecord {
-  return { kind: "metadata", tag: "token metadata", ...record };
+function cached(record: Omit<CachedRecord, "kind">): CachedRecord {
+  return { kind: "metadata", ...record };
 }
 
 function factory(record: Omit<FactoryRecord, "kind">): FactoryRecord {
@@ -253,7 +204,6 @@ function contextTo(choice: string, contract: keyof typeof CONTRACTS, version: "v
   const article = contract.startsWith("a") ? "an" : "a";
   return context({
     path: `${CONTRACTS[contract].replace("VERSION", version)}/choice-contexts/${choice}`,
-    tag: contract,
     summary: `Context to ${choice} ${article} ${contract}${version === "v1" ? "" : " (version 2)"}`,
   });
 }

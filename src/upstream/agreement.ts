@@ -1,82 +1,113 @@
-import type { Duration } from "../clock.ts";
-import type { UpstreamConfig } from "../config/schema.ts";
-import { isCached, type Operation } from "../spec/operations.ts";
+import { GatewayError } from "../errors.ts";
+import type { PostOperation } from "../spec/operations.ts";
+import { attempt, type Run } from "./attempt.ts";
+import type { Leash } from "./exchange.ts";
+import { Failure } from "./failure.ts";
+import { whenFree } from "./free-nodes.ts";
+import { meaningOf } from "./meaning.ts";
+import type { Node } from "./node.ts";
+import { chooseNode } from "./node-state.ts";
+import type { Answer } from "./types.ts";
 
-/** How many nodes have to say the same before an answer to this operation leaves. */
-export function neededFor({ agreement }: Pick<UpstreamConfig, "agreement">, operation: Operation): number {
-  if (operation === "pass_through") return 1;
-  return isCached(operation) ? agreement.metadata : agreement.contexts;
-}
-
-/** What is known while nodes are asked. */
-export interface AgreementState {
-  readonly needed: number;
-  /** By node: a digest of what it says, the last time it was asked. */
-  readonly votes: ReadonlyMap<number, string>;
-  /** Asked, and not answered yet. */
-  readonly pending: number;
-  /** Those of them beside which others are asked. */
-  readonly late: number;
-  /** Nodes that may be asked and were not. */
-  readonly left: number;
-  /** Those that were asked a second time. */
-  readonly askedAgain: ReadonlySet<number>;
-}
-
-export type AgreementStep =
-  /** So many say this that it is the answer. */
-  | { readonly step: "answer"; readonly vote: string }
-  /** So many more nodes are to be asked. */
-  | { readonly step: "ask"; readonly count: number }
-  /** These nodes are to be asked once more. */
-  | { readonly step: "again"; readonly nodes: readonly number[] }
-  | { readonly step: "wait" }
-  | { readonly step: "give-up" };
-
-/** What is next: as few questions as can still bring an agreement, and one more for each that fails, differs or is late. */
-export function decideAgreement({ needed, votes, pending, late, left, askedAgain }: AgreementState): AgreementStep {
-  const counts = new Map<string, number>();
-  for (const vote of votes.values()) counts.set(vote, (counts.get(vote) ?? 0) + 1);
-  const most = Math.max(0, ...counts.values());
-  const leaders = [...counts.keys()].filter((vote) => counts.get(vote) === most);
-  if (most >= needed) return { step: "answer", vote: leaders[0]! };
-  const missing = needed - most - (pending - late);
-  if (missing > 0 && left > 0) return { step: "ask", count: Math.min(missing, left) };
-  if (pending > 0) return { step: "wait" };
-  // All nodes were asked. Those that differ from the most may know less, and after them the most.
-  const others = [...votes.keys()].filter((node) => !askedAgain.has(node));
-  const differing = others.filter((node) => leaders.length > 1 || votes.get(node) !== leaders[0]);
-  const nodes = differing.length > 0 ? differing : others;
-  return nodes.length > 0 && votes.size >= needed ? { step: "again", nodes } : { step: "give-up" };
-}
-
-/** What is next where enough nodes list the same, and the page that is asked for was cut by another. */
-export function findPage({ pending, left }: Pick<AgreementState, "pending" | "left">): AgreementStep {
-  if (pending > 0) return { step: "wait" };
-  return left > 0 ? { step: "ask", count: 1 } : { step: "give-up" };
+/** Nodes that said the same, and what the first of them said. */
+interface Side {
+  readonly first: Answer | GatewayError;
+  voices: number;
 }
 
 /**
- * `agreed`: enough nodes said the same · `disagreed`: too few did · `unanswered`: no node said anything · `same` and
- * `different`: what one more node said when the answer had gone out.
+ * Asks as many nodes at once as have to agree, and one more for each that fails or differs, until so many say the same.
+ *
+ * @returns the first one's answer
+ * @throws GatewayError `nodes_disagree`, `upstream_down` where fewer are up; of our own limits, which is no disagreement; an
+ * error of the registry's that the nodes agree on
  */
-export const AGREEMENT_OUTCOMES = ["agreed", "disagreed", "unanswered", "same", "different"] as const;
-type AgreementOutcome = (typeof AGREEMENT_OUTCOMES)[number];
-
-/** What came of asking several nodes. */
-export interface AgreementResult {
-  readonly operation: Operation;
-  readonly outcome: AgreementOutcome;
-  readonly questions: number;
-  /** From the first answer to the agreement, or to its failure. */
-  readonly waited: Duration;
+export async function agree(run: Run): Promise<Answer> {
+  const wanted = run.access.config.agreement;
+  await whenFree(run, wanted);
+  return new Promise((resolve, reject) => {
+    new Ballot(run, (outcome) => {
+      if (outcome instanceof GatewayError) reject(outcome);
+      else resolve(outcome);
+    }).askMore(wanted);
+  });
 }
 
-/** Nodes that say something else. */
-export interface Difference {
-  readonly operation: Operation;
-  /** Their places in the configured list, grouped by what they say. */
-  readonly nodes: readonly (readonly number[])[];
-  /** The parts of the answer in which they differ; ids as digests. */
-  readonly parts: readonly string[];
+class Ballot {
+  private readonly run: Run;
+  private readonly onEnd: (outcome: Answer | GatewayError) => void;
+  private readonly asked = new Set<Leash>();
+  private readonly sides = new Map<string, Side>();
+  /** What a limit of ours said, or that the client is gone. */
+  private refusal: GatewayError | undefined;
+  private failure: Failure | undefined;
+  private isOver = false;
+
+  constructor(run: Run, onEnd: (outcome: Answer | GatewayError) => void) {
+    this.run = run;
+    this.onEnd = onEnd;
+  }
+
+  askMore(count: number): void {
+    for (let i = 0; i < count; i += 1) {
+      const candidates = this.run.candidates();
+      if (candidates.length === 0 || this.isOver || this.refusal !== undefined) break;
+      this.ask(chooseNode(candidates, Math.random));
+    }
+    if (this.asked.size === 0 && !this.isOver) this.end(this.verdict());
+  }
+
+  private ask(node: Node): void {
+    const leash = this.run.leash();
+    this.asked.add(leash);
+    // Counted as tried before the attempt begins, so that the next one is another.
+    this.run.tried.add(node);
+    attempt(this.run, node, leash).then(
+      (outcome) => this.hear(leash, outcome),
+      (error: unknown) => {
+        this.asked.delete(leash);
+        this.refusal ??= error as GatewayError;
+        this.askMore(0);
+      },
+    );
+  }
+
+  private hear(leash: Leash, outcome: Answer | Failure): void {
+    this.asked.delete(leash);
+    if (this.isOver) return;
+    if (outcome instanceof Failure) this.failure = outcome;
+    const said = outcome instanceof Failure ? outcome.last : outcome;
+    const meaning = meaningOf(this.run.call.operation as PostOperation, said);
+    const wanted = this.run.access.config.agreement;
+    if (meaning !== undefined) {
+      const side = this.sides.get(meaning) ?? { first: said, voices: 0 };
+      this.sides.set(meaning, side);
+      side.voices += 1;
+      if (side.voices === wanted) return this.end(side.first, "agreed");
+    }
+    // Those that are still asked may say what the largest side says.
+    this.askMore(Math.max(0, wanted - this.largest() - this.asked.size));
+  }
+
+  private largest(): number {
+    return Math.max(0, ...[...this.sides.values()].map(({ voices }) => voices));
+  }
+
+  private end(outcome: Answer | GatewayError, voted?: "agreed" | "disagreed"): void {
+    this.isOver = true;
+    for (const leash of this.asked) leash.cut();
+    const { observer, config } = this.run.access;
+    const isDisagreement = outcome instanceof GatewayError && outcome.code === "nodes_disagree";
+    if (voted !== undefined || isDisagreement) observer.agreed(config.name, voted ?? "disagreed");
+    this.onEnd(outcome);
+  }
+
+  private verdict(): GatewayError {
+    if (this.refusal !== undefined) return this.refusal;
+    const { config } = this.run.access;
+    const wanted = config.agreement;
+    const failed = this.failure === undefined ? "" : `; the last one that failed ${this.failure.text}`;
+    const text = `at most ${this.largest()} of the nodes of the registry "${config.name}" gave the same answer, and ${wanted} have to${failed}; try again later`;
+    return new GatewayError("nodes_disagree", text);
+  }
 }

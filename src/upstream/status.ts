@@ -1,103 +1,118 @@
-import type { CertificateStatus } from "../config/certificates.ts";
-import type { Difference } from "./agreement.ts";
-import type { BreakerState } from "../limits/circuit-breaker.ts";
+import type { Clock, Duration } from "../clock.ts";
+import type { Rate } from "../config/schema.ts";
+import { GatewayError } from "../errors.ts";
+import { formatDuration } from "../units.ts";
+import type { Access } from "./access.ts";
+import type { Node } from "./node.ts";
+import type { NodeStatus, UpstreamStatus } from "./types.ts";
 
-/** `unproved`: its admin is not known yet, or not named by as many nodes as `agreement.admin` asks for; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
-const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;
-export type NodeState = (typeof NODE_STATES)[number];
+/** A node that is up and has not answered for so long says so. */
+const LATELY: Duration = 60_000;
 
-/** As nodes are counted: one that is out and that an operator cordoned for it is in a state of its own. */
-export const COUNTED_STATES = [...NODE_STATES, "cordoned"] as const;
+/** A 429 is said for so long after its pause: one that comes now and then would be seen by luck alone. */
+const PAUSED_LATELY: Duration = 20_000;
 
-export function countedState({ state, cordoned }: NodeStatus): (typeof COUNTED_STATES)[number] {
-  return cordoned && state !== "up" ? "cordoned" : state;
+/** The 503 while no node is up. */
+export function upstreamDown({ config, clock }: Access, nodes: readonly Node[]): GatewayError {
+  const soonest = Math.min(...nodes.map(({ askedAgainAt }) => askedAgainAt ?? Infinity));
+  const retryAfter = Math.min(Math.max(Math.ceil((soonest - clock.now()) / 1_000), 1), 60);
+  const text = `no node of the registry "${config.name}" is up: ${whyDown(nodes)}; try again in ${retryAfter} s`;
+  return new GatewayError("upstream_down", text, { retryAfter });
 }
 
-export const UPSTREAM_MODES = ["normal", "cache-only"] as const;
-export type UpstreamMode = (typeof UPSTREAM_MODES)[number];
-
-/**
- * `unproved`: no node has proved the admin yet · `up`: every node is well · `degraded`: some are ·
- * `failing`: the breaker is open · `wrong-admin`: every node serves another registry than configured ·
- * `disabled`: by configuration, or because nodes or upstreams contradict each other.
- */
-export const UPSTREAM_STATES = ["unproved", "up", "degraded", "failing", "wrong-admin", "disabled"] as const;
-export type UpstreamState = (typeof UPSTREAM_STATES)[number];
-
-export interface NodeStatus {
-  readonly url: string;
-  readonly state: NodeState;
-  /** The admin that its own info named last; undefined before it did. */
-  readonly admin: string | undefined;
-  /** Why it is not up, or why its last call or check failed: the last node is never ejected. Undefined: it is well. */
-  readonly lastError: string | undefined;
-  /** Moving average; undefined until something was measured. */
-  readonly latencyMs: number | undefined;
-  readonly inFlight: number;
-  /** How often it was ejected since the start. */
-  readonly ejections: number;
-  /** Calls sent to it since the start, checks apart. */
-  readonly calls: number;
-  /** How often its answers were out of step since the start. */
-  readonly outOfStep: number;
-  /** What it spoke last; undefined: no connection was made yet. */
-  readonly protocol: "http/1.1" | "h2" | undefined;
-  /** When it last named the expected admin (RFC 3339); undefined: not yet. */
-  readonly provedAt: string | undefined;
-  /** When the certificate ends that it showed last (RFC 3339); undefined: it showed none. */
-  readonly certificateExpiresAt: string | undefined;
-  /** An operator took it out: no new calls. */
-  readonly cordoned: boolean;
-  /** Its share of the calls in relation to the other nodes: configured, or by an operator. */
-  readonly weight: number;
+/** Why the first node that is down is, for clients: `it refused the connection`. */
+export function whyDown(nodes: readonly Node[]): string {
+  const down = nodes.find(({ mayBeAsked }) => !mayBeAsked);
+  return `it ${down?.health.cause ?? "has not told its admin yet"}`;
 }
 
-/** How far the nodes of an upstream agree about its admin. */
-export interface AgreementStatus {
-  /** So many have to name the same one before any of them is used: `agreement.admin`. */
-  readonly needed: number;
-  /** So many do. */
-  readonly agreeing: number;
-  /** Enough do, and nothing contradicts them. */
-  readonly isReached: boolean;
+/** How a registry is, cause first. `disabled`: why it is not used, in words. */
+export function statusOf(access: Access, nodes: readonly Node[], disabled: string | undefined): UpstreamStatus {
+  const { config, admin, places, rate, credentials } = access;
+  const { party } = admin;
+  const state = disabled === undefined ? stateOf(nodes) : "disabled";
+  const all = nodes.map((node) => nodeStatus(node, access.clock));
+  const cause = disabled ?? (config.mode === "cache-only" ? "cache-only: nothing is asked of it" : causeOf(all, state));
+  const credential = credentials.status();
+  return {
+    name: config.name,
+    ...(party !== undefined && { admin: party }),
+    mode: config.mode,
+    state,
+    ...(cause !== undefined && { cause }),
+    since: sinceOf(all, state),
+    nodes: all,
+    inFlight: places.running,
+    waiting: places.waiting,
+    ...(config.rateLimit !== undefined && {
+      limit: {
+        requests: rateText(config.rateLimit.requests),
+        ...(config.rateLimit.burst !== undefined && { burst: rateText(config.rateLimit.burst) }),
+        waiting: rate?.waiting ?? 0,
+      },
+    }),
+    ...(credential !== undefined && { credential }),
+  };
 }
 
-/** Nodes that did not say the same. */
-export interface DifferenceStatus extends Difference {
-  /** RFC 3339. */
-  readonly at: string;
+function stateOf(nodes: readonly Node[]): "up" | "down" | "unproved" {
+  if (nodes.some(({ state }) => state === "up")) return "up";
+  return nodes.some(({ state }) => state === "unproved") ? "unproved" : "down";
 }
 
-/** For `/status` and `/readyz`. */
-export interface UpstreamStatus {
-  readonly name: string;
-  readonly admin: string | undefined;
-  readonly state: UpstreamState;
-  /** `cache-only`: by an operator, nothing is asked of the registry. */
-  readonly mode: UpstreamMode;
-  /** Another upstream claims the same admin, and neither has it configured: neither is used. */
-  readonly isContested: boolean;
-  /** Undefined where one node is enough. */
-  readonly agreement: AgreementStatus | undefined;
-  /** What nodes said differently the last time. */
-  readonly lastDifference: DifferenceStatus | undefined;
-  /** Why it is not up, or what is the trouble with a node of it. */
-  readonly lastError: string | undefined;
-  readonly breaker: BreakerState;
-  /** That of calls that are passed through. */
-  readonly passThroughBreaker: BreakerState;
-  /** Calls left in the window of `rateLimit`, as last seen within it; undefined without `rateLimit`. */
-  readonly budgetLeft: number | undefined;
-  /** Calls that `rateLimit` allows in one window, and how long that is; undefined without `rateLimit`. */
-  readonly budget: { readonly requests: number; readonly perMs: number } | undefined;
-  /** The group that has this limit together: what is left is left for all of them. */
-  readonly rateLimitGroup: string | undefined;
-  /** Calls running and waiting for their turn. */
-  readonly running: number;
-  readonly queued: number;
-  /** Whole retries the retry budget allows now. */
-  readonly retriesLeft: number;
-  /** Its own, those that it trusts, and of those that its nodes show the one that ends first. */
-  readonly certificates: readonly CertificateStatus[];
-  readonly nodes: readonly NodeStatus[];
+/** A registry is up since its first node is, and down since its last node is. */
+function sinceOf(nodes: readonly NodeStatus[], state: UpstreamStatus["state"]): number {
+  const up = nodes.filter((node) => node.state === "up").map(({ since }) => since);
+  return state === "up" ? Math.min(...up) : Math.max(...nodes.map(({ since }) => since));
+}
+
+function causeOf(nodes: readonly NodeStatus[], state: UpstreamStatus["state"]): string | undefined {
+  const ill = nodes.filter((node) => node.state === "out" || node.state === "wrong");
+  const paused = nodes.filter(({ pausedUntil }) => pausedUntil !== undefined);
+  const [first] = [...ill, ...paused];
+  if (first !== undefined) {
+    const count = ill.length > 0 ? ill.length : paused.length;
+    return nodes.length === 1 ? first.cause : `${first.cause} (${count} of ${nodes.length} nodes)`;
+  }
+  return state === "up" && nodes.every(({ cause }) => cause !== undefined) ? nodes[0]!.cause : undefined;
+}
+
+function nodeStatus(node: Node, clock: Clock): NodeStatus {
+  const { state, since } = node.health;
+  const { lastAnswer } = node;
+  const left = node.pausedUntil - clock.now();
+  const pausedUntil = left > -PAUSED_LATELY ? clock.wallNow() + left : undefined;
+  const cause = causeOfNode(node, pausedUntil, clock);
+  return {
+    url: new URL(node.url).host,
+    state,
+    ...(cause !== undefined && { cause }),
+    since,
+    ...(lastAnswer !== undefined && { lastAnswer }),
+    ...(pausedUntil !== undefined && { pausedUntil }),
+    inFlight: node.inFlight,
+  };
+}
+
+function causeOfNode({ health, lastAnswer }: Node, pausedUntil: number | undefined, clock: Clock): string | undefined {
+  if (health.state === "out" || health.state === "wrong") return health.cause;
+  if (pausedUntil !== undefined) {
+    return `answered 429, ${pausedUntil > clock.wallNow() ? "paused" : "was paused"} until ${timeOf(pausedUntil)}`;
+  }
+  if (health.state === "unproved") return "has not told its admin yet";
+  const ago = lastAnswer === undefined ? 0 : clock.wallNow() - lastAnswer;
+  return ago < LATELY ? undefined : `last answer ${agoText(ago)} ago`;
+}
+
+function timeOf(wall: number): string {
+  return `${new Date(wall).toISOString().slice(11, 19)} UTC`;
+}
+
+function agoText(ago: Duration): string {
+  const minutes = Math.floor(ago / 60_000);
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`;
+}
+
+function rateText({ requests, per }: Rate): string {
+  return `${requests}/${formatDuration(per)}`;
 }

@@ -1,307 +1,171 @@
-import { isDeepStrictEqual } from "node:util";
-import type { AbortSignalLike, Instant } from "../clock.ts";
-import { firstEnds } from "../config/certificates.ts";
-import type { UpstreamConfig } from "../config/schema.ts";
-import type { GatewayError } from "../errors.ts";
-import type { CollectedAnswer, StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
-import { collectCall } from "./call/collected-call.ts";
-import { streamCall } from "./call/streamed-call.ts";
-import {
-  credentialLooks,
-  type CredentialParts,
-  openCredentials,
-  type OwnCredentials,
-} from "./credentials/credentials.ts";
-import { removed } from "./failure.ts";
-import { RateLimitGroups } from "../limits/counted-calls.ts";
-import type { UpstreamNode } from "./nodes/node.ts";
-import { CREDENTIAL_KEYS, type CredentialKey } from "./observer.ts";
-import { createParts, impostorAt, type UpstreamEnvironment, type UpstreamLimits, type UpstreamParts } from "./parts.ts";
-import { SeveralNodes } from "./several-nodes.ts";
-import type { UpstreamState, UpstreamStatus } from "./status.ts";
-import type { AdminClaims } from "./upstreams.ts";
+import type { Logger } from "pino";
+import { type Clock, type Wait, withDeadline } from "../clock.ts";
+import type { TlsFiles, UpstreamConfig } from "../config/schema.ts";
+import { GatewayError } from "../errors.ts";
+import { printable } from "../json.ts";
+import { ConcurrencyLimit } from "../limits/concurrency.ts";
+import type { RateLimit } from "../limits/rate.ts";
+import { RetryBudget } from "../limits/retry-budget.ts";
+import type { Size } from "../units.ts";
+import type { Access } from "./access.ts";
+import { Admin, type AdminEvents } from "./admin.ts";
+import { makeCall } from "./call.ts";
+import { Credentials } from "./credentials.ts";
+import { failed } from "./failure.ts";
+import { Node } from "./node.ts";
+import type { Target } from "./socket.ts";
+import { statusOf, upstreamDown } from "./status.ts";
+import type { Answer, Call, UpstreamObserver, UpstreamStatus } from "./types.ts";
 
-/** An upstream among others. */
-export interface UpstreamRelations {
-  /** Which of them has which admin. */
-  readonly claims?: AdminClaims;
-  /** Which of them share a rate limit. */
-  readonly groups?: RateLimitGroups;
-  /** What this upstream was before its configuration changed: the proofs of nodes it still has are taken over. */
-  readonly old?: Upstream | undefined;
+/** What an upstream needs besides its own keys. */
+export interface UpstreamSurroundings {
+  readonly answerLimit: Size;
+  /** Texts of files by path. */
+  readonly texts: ReadonlyMap<string, string>;
+  readonly rate: RateLimit | undefined;
+  readonly events: AdminEvents;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly observer: UpstreamObserver;
 }
 
-/** One configured registry: calls to it go to the node that is likely to answer soonest. */
+/** One registry by one configuration. */
 export class Upstream {
   readonly config: UpstreamConfig;
-  private readonly environment: UpstreamEnvironment;
-  private readonly own: OwnCredentials;
-  /** Why what a key names is no good, as last seen. */
-  private readonly credentialFaults = new Map<CredentialKey, string | undefined>();
-  private readonly onLook: CredentialParts["onLook"];
-  private readonly claims: AdminClaims | undefined;
-  private readonly parts: UpstreamParts;
-  private readonly several: SeveralNodes;
-  private lastState: UpstreamState = "unproved";
-  /** `retired`: it is being closed, and takes calls only of requests that began with it. */
-  private life: "open" | "retired" | "closed" = "open";
-  private running = 0;
-  private onIdle: (() => void) | undefined;
+  readonly name: string;
+  /** Another upstream has the same admin, and none of the two, or that one, is pinned; set by {@link Upstreams}. */
+  twin: string | undefined;
+  private readonly access: Access;
+  private readonly nodes: readonly Node[];
 
-  constructor(config: UpstreamConfig, environment: UpstreamEnvironment, relations: UpstreamRelations = {}) {
-    const { claims, groups = new RateLimitGroups(), old } = relations;
+  /** @param previous the upstream of this name until now: limits go on, and nodes with their proofs whose URL and way stay */
+  constructor(config: UpstreamConfig, surroundings: UpstreamSurroundings, previous: Upstream | undefined) {
+    const { texts, events, ...shared } = surroundings;
+    const others = { ...shared, log: shared.log.child({ upstream: config.name }) };
+    const old = previous?.access;
+    const isSameAdmin = config.admin === undefined || config.admin === previous?.admin;
+    const targets = config.urls.map((url) => ({ url, target: targetOf(url, config, texts) }));
+    const kept = targets.map(({ url, target }) => (isSameAdmin ? previous?.findNode(url, target) : undefined));
+    const learned = kept.some((node) => node !== undefined) ? previous?.admin : undefined;
+    const hasSameAuth = JSON.stringify(old?.config.auth) === JSON.stringify(config.auth);
     this.config = config;
-    this.environment = environment;
-    const { clock, files, observer } = environment;
-    const look = credentialLooks(clock);
-    this.onLook = (key, fault) => {
-      // What an earlier configuration names is still in use by requests that began with it, and no fault of this one.
-      if (this.life !== "open") return;
-      this.credentialFaults.set(key, fault);
-      observer.credential(config.name, key, look(key, fault));
+    this.name = config.name;
+    this.access = {
+      ...others,
+      config,
+      admin: new Admin({ configured: config.admin, learned }, events, others.clock),
+      whyDisabled: () => this.whyDisabled(),
+      credentials: (hasSameAuth ? old?.credentials : undefined) ?? Credentials.create(config.auth, others),
+      places: old?.places ?? new ConcurrencyLimit(config.concurrency, others.clock),
+      budget: old?.budget ?? new RetryBudget(others.clock),
     };
-    // What an earlier configuration named may not be named any more.
-    if (old !== undefined) this.sayCredentials();
-    this.own = openCredentials({ config, files, onLook: this.onLook, previous: old?.own });
-    this.claims = claims;
-    this.parts = createParts(config, environment, {
-      own: this.own,
-      groups,
-      // What nodes of an earlier configuration still say must not take an admin from who has it now.
-      claim: (admin) => (this.life !== "open" ? undefined : claims?.claim(admin, config.name)),
-      onChange: () => this.noteState(),
-    });
-    this.several = new SeveralNodes(this.parts);
-    if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
-    this.followActions();
+    this.nodes = targets.map(({ url, target }, at) => kept[at] ?? new Node(url, target, this.access));
   }
 
-  get name(): string {
-    return this.config.name;
-  }
-
-  /** The party id of the registry's admin: configured, or learned from a node. */
+  /** The party id, configured or learned. */
   get admin(): string | undefined {
-    return this.parts.nodes.admin;
+    return this.access.admin.party;
   }
 
-  /** Nothing is asked of it: another upstream has its admin, or nodes name different ones. */
-  get isDisabled(): boolean {
-    return this.parts.nodes.disabledBecause !== undefined;
-  }
-
-  /** As clients may know it: that of a disabled one may be another registry's. */
-  get usableAdmin(): string | undefined {
-    return this.isDisabled ? undefined : this.admin;
-  }
-
-  /** What a request for it gets while none of its nodes may be asked. */
-  whyNone(): GatewayError {
-    return this.parts.nodes.whyNone();
-  }
-
-  /** A node has proved the admin and nothing contradicts it. */
-  get isProved(): boolean {
-    return this.parts.nodes.hasProved && !this.isDisabled;
-  }
-
-  get state(): UpstreamState {
-    const { nodes, breaker } = this.parts;
-    if (this.isDisabled) return "disabled";
-    if (!nodes.hasProved) {
-      const isWrong = nodes.all.some(({ state }) => state === "wrong-admin") && !nodes.isAgreementAwaited;
-      return isWrong ? "wrong-admin" : "unproved";
-    }
-    if (breaker.state !== "closed") return "failing";
-    return nodes.all.every(({ state }) => state === "up") ? "up" : "degraded";
-  }
-
-  /** A credential that is configured was never any good: calls fail until it is. */
-  get lacksCredentials(): boolean {
-    return this.own.isLacking;
-  }
-
-  /** Says of each credential how it is, whatever was said of it by another configuration. */
-  sayCredentials(): void {
-    for (const key of CREDENTIAL_KEYS) this.onLook(key, this.credentialFaults.get(key));
-  }
-
-  /** Begins to prove the nodes in the background and keeps checking them. */
+  /** Begins: nodes that stay follow this configuration from now on, and those that are not up are asked for their info. */
   start(): void {
-    this.parts.nodes.start();
-  }
-
-  /**
-   * Refuses new calls, lets those that run end (each has its deadline), then closes all connections. With `users`,
-   * requests that began with this upstream and may still call it, it refuses none before they are over.
-   */
-  async close(users?: Promise<unknown>): Promise<void> {
-    this.life = "retired";
-    this.parts.nodes.stopChecks();
-    this.parts.breaker.stop();
-    this.parts.passThroughBreaker.stop();
-    if (users !== undefined) await users;
-    this.life = "closed";
-    if (this.running > 0) {
-      await new Promise<void>((resolve) => {
-        this.onIdle = resolve;
-      });
-    }
-    this.parts.nodes.close();
-    this.parts.credentials?.close();
-    this.own.close();
-  }
-
-  /** Whether this upstream would be the same with another configuration. */
-  isSameAs(config: UpstreamConfig, limits: UpstreamLimits): boolean {
-    return isDeepStrictEqual(this.config, config) && isDeepStrictEqual(this.environment.limits, limits);
-  }
-
-  /** Another upstream was removed or named its admin: finds out anew whether two have the same. */
-  reconsider(): void {
-    this.parts.nodes.reconsider();
-    this.noteState();
-  }
-
-  /** What operators did may be another now: takes it from the coordinator. */
-  followActions(): void {
-    const { operatorActions, nodes, choice } = this.parts;
-    operatorActions.followActions();
-    nodes.followOrders();
-    choice.reweigh();
-  }
-
-  /** The place of the node at this URL in the configuration; -1 where there is none. */
-  nodeIndex(url: string): number {
-    return this.parts.nodes.all.findIndex((node) => node.url === url);
-  }
-
-  /** What a call would get now because an operator lets nothing be asked of the registry; undefined: nothing. */
-  refusal(): GatewayError | undefined {
-    const { operatorActions } = this.parts;
-    return operatorActions.isCacheOnly ? operatorActions.refusal() : undefined;
-  }
-
-  /** See `Upstreams.receive`. */
-  receive(event: string | undefined): void {
-    const { nodes, rateLimit } = this.parts;
-    if (event === undefined) return nodes.checkAll();
-    rateLimit?.receive(event);
-    for (const node of nodes.all) {
-      if (node.state !== "wrong-admin" && event === impostorAt(node.url)) nodes.doubt(node);
+    this.access.places.resize(this.config.concurrency);
+    for (const node of this.nodes) {
+      node.access = this.access;
+      if (node.state !== "up") node.askSoon();
     }
   }
 
+  whyDisabled(): GatewayError | undefined {
+    const text = this.disabled();
+    return text === undefined
+      ? undefined
+      : new GatewayError(
+          "upstream_disabled",
+          `the registry "${this.name}" is not used: ${text}; report it to the gateway's operator`,
+        );
+  }
+
   /**
-   * The admin, as soon as a node has proved it; asks unproved nodes at once.
-   * @throws {@link GatewayError} 502, 503 or 504 that says why none has.
+   * The admin's party id, at once where it is known.
+   *
+   * @throws GatewayError why it is not to be had in time
    */
-  async learnAdmin(deadline: Instant, signal?: AbortSignalLike): Promise<string> {
-    await this.parts.nodes.whenProved({ deadline, signal });
+  async learnAdmin(wait: Wait): Promise<string> {
+    if (this.admin === undefined) await this.askForAdmin(wait);
+    const disabled = this.whyDisabled();
+    if (disabled !== undefined) throw disabled;
     return this.admin!;
   }
 
-  /**
-   * The upstream's answer, retried, failed over and hedged as configured.
-   * @throws {@link GatewayError} 429, 502, 503 or 504; ClientGone when `signal` aborts.
-   */
-  async call(call: UpstreamCall): Promise<UpstreamAnswer> {
-    this.throwIfRefused();
-    this.running += 1;
-    try {
-      return await this.several.call(call);
-    } finally {
-      this.noteSettled();
-    }
-  }
-
-  /**
-   * The upstream's answer as a stream: one attempt, status and body as they come.
-   * @throws as {@link call}, and 413 when the request body is too large.
-   */
-  stream(call: StreamedCall): Promise<StreamedAnswer> {
-    return this.streamBy(streamCall, call);
-  }
-
-  /**
-   * The same with the whole answer at once.
-   * @throws as {@link stream}, and 502 where the answer breaks off.
-   */
-  collect(call: StreamedCall): Promise<CollectedAnswer> {
-    return this.streamBy(collectCall, call);
+  /** Rejects with GatewayError alone. */
+  call(call: Call): Promise<Answer> {
+    const refusal = this.config.mode === "cache-only" ? cacheOnly(this.name) : this.whyDisabled();
+    if (refusal === undefined) return makeCall(this.access, this.nodes, call);
+    this.access.observer.callRefused(this.name, refusal.code);
+    call.onEnd?.({ attempts: 0, node: undefined, waited: 0 });
+    return Promise.reject(refusal);
   }
 
   status(): UpstreamStatus {
-    const { nodes, operatorActions, breaker, passThroughBreaker, concurrency, rateLimit, retries } = this.parts;
-    const limit = this.config.rateLimit;
-    return {
-      name: this.name,
-      admin: this.admin,
-      state: this.state,
-      mode: operatorActions.isCacheOnly ? "cache-only" : "normal",
-      agreement: nodes.agreement(),
-      lastDifference: this.several.lastDifference,
-      isContested: this.admin !== undefined && this.claims?.isContested(this.admin) === true,
-      lastError: nodes.disabledBecause ?? this.findLastError(),
-      breaker: breaker.state,
-      passThroughBreaker: passThroughBreaker.state,
-      budgetLeft: rateLimit?.left,
-      budget: limit === undefined ? undefined : { requests: limit.requests, perMs: limit.per },
-      rateLimitGroup: this.config.rateLimit?.group,
-      running: concurrency.running,
-      queued: concurrency.queued + (rateLimit?.queued ?? 0),
-      retriesLeft: Math.floor(retries.left),
-      certificates: firstEnds([this.own.certificates(), ...nodes.all.map((node) => node.certificates())]),
-      nodes: nodes.all.map((node) => node.status()),
-    };
+    return statusOf(this.access, this.nodes, this.disabled());
   }
 
-  private async streamBy<Answer>(
-    run: (parts: UpstreamParts, call: StreamedCall) => Promise<Answer>,
-    call: StreamedCall,
-  ): Promise<Answer> {
-    this.throwIfRefused();
-    this.running += 1;
-    try {
-      return await run(this.parts, call);
-    } finally {
-      this.noteSettled();
+  /** Closes what the successor did not take over. A token that a call waits for still comes. */
+  close(successor?: Upstream): void {
+    for (const node of this.nodes) if (successor?.nodes.includes(node) !== true) node.close();
+  }
+
+  private findNode(url: string, target: Target): Node | undefined {
+    return this.nodes.find(
+      (node) => node.url === url && JSON.stringify(node.connections.target) === JSON.stringify(target),
+    );
+  }
+
+  private async askForAdmin({ deadline, signal }: Wait): Promise<void> {
+    const { clock } = this.access;
+    const able = this.nodes.filter(({ mayBeAsked }) => mayBeAsked);
+    if (able.length === 0) throw upstreamDown(this.access, this.nodes);
+    const asked = able.map(async (node) => {
+      const failure = await node.ask("client");
+      if (failure !== undefined) throw failure.last;
+      // After a reload meanwhile the node has told another upstream, and not this one, which a request may hold still.
+      this.access.admin.accepts(node.info.named!);
+    });
+    const first = Promise.any(asked).catch((error: unknown) => {
+      throw (error as AggregateError).errors[0];
+    });
+    await withDeadline(first, { deadline, signal }, () => failed("late", this.name).last as GatewayError, clock);
+  }
+
+  /** Nodes, or upstreams, that contradict each other. */
+  private disabled(): string | undefined {
+    if (this.twin !== undefined) {
+      return `it and the registry "${this.twin}" name the same admin, and which is right cannot be known until one has it as \`admin\``;
     }
-  }
-
-  /** @throws GatewayError when no call may begin at all */
-  private throwIfRefused(): void {
-    const { life, parts } = this;
-    if (life === "closed") throw removed(this.name);
-    if (!parts.operatorActions.isCacheOnly) return;
-    this.environment.observer.refused(this.name, "cache-only");
-    throw parts.operatorActions.refusal();
-  }
-
-  private noteSettled(): void {
-    this.running -= 1;
-    if (this.running === 0) this.onIdle?.();
-  }
-
-  /** Why a node is not up or in trouble, or, when the breaker is open, why calls failed. */
-  private findLastError(): string | undefined {
-    const { nodes, breaker } = this.parts;
-    const isBroken = breaker.state !== "closed";
-    const isUnwell = ({ state, isInTrouble }: UpstreamNode) => isBroken || state !== "up" || isInTrouble;
-    return nodes.all.find((node) => isUnwell(node) && node.lastError !== undefined)?.lastError;
-  }
-
-  private noteState(): void {
-    const { state, lastState } = this;
-    if (state === lastState) return;
-    // At a start one node is proved before the others have been asked: that is no trouble.
-    if (lastState === "unproved" && state === "degraded" && this.parts.nodes.all.some(isUnasked)) return;
-    this.lastState = state;
-    const { lastError } = this.status();
-    this.environment.observer.upstreamState(this.name, { from: lastState, to: state, why: lastError ?? "" });
+    if (this.config.admin !== undefined || this.nodes.length === 1) return undefined;
+    if (this.nodes.every(({ info }) => info.named === undefined || info.named === this.admin)) return undefined;
+    const named = new Set(this.nodes.flatMap(({ info }) => info.named ?? []));
+    if (named.size < 2) return undefined;
+    const [one, other] = [...named].map((party) => printable(party, 120));
+    return `its nodes name different admins, ${one} and ${other}, and which is right cannot be known until \`admin\` says so`;
   }
 }
 
-function isUnasked({ state, lastError }: UpstreamNode): boolean {
-  return state === "unproved" && lastError === undefined;
+function cacheOnly(name: string): GatewayError {
+  const text = `the registry "${name}" is in cache-only mode, and the cache has no answer to this; try again later`;
+  return new GatewayError("cache_only", text);
+}
+
+function targetOf(url: string, { tls, httpProxy }: UpstreamConfig, texts: ReadonlyMap<string, string>): Target {
+  const textOf = (key: keyof TlsFiles): string | undefined => {
+    const file = tls?.[key];
+    return file === undefined ? undefined : texts.get(file);
+  };
+  const [ca, cert, key] = [textOf("caFile"), textOf("certFile"), textOf("keyFile")];
+  return {
+    origin: new URL(url).origin,
+    tls: { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) },
+    httpProxy,
+  };
 }

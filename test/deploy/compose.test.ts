@@ -1,117 +1,105 @@
-import { existsSync, readFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import { Type } from "typebox";
-import { Compile } from "typebox/compile";
-import { describe, expect, test } from "vitest";
-import { parse } from "yaml";
-import { readDeployedConfig } from "../support/config-check.ts";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { loadConfig } from "../../src/config/load.ts";
+import { readYaml, ROOT } from "../support/project.ts";
 
-const CONFIG = join(import.meta.dirname, "../../config");
-
-function exact<Properties extends Parameters<typeof Type.Object>[0]>(properties: Properties) {
-  return Type.Object(properties, { additionalProperties: false });
+interface Service {
+  readonly image: string;
+  readonly command?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly ports?: readonly string[];
+  readonly depends_on?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly stop_grace_period?: string;
+  readonly read_only?: boolean;
 }
 
-const optional = Type.Optional;
-const Texts = Type.Array(Type.String());
+const CONFIG = join(ROOT, "config");
+const { services } = readYaml("config/compose.yaml") as { services: Readonly<Record<string, Service>> };
+const { config } = loadConfig({ file: join(CONFIG, "compose/gateway.yaml") }, {});
+const { grace, timeout } = config.shutdown;
+const gateways = Object.keys(services).filter((name) => name.startsWith("gateway-"));
 
-const Service = exact({
-  image: Type.String(),
-  build: optional(exact({ context: Type.String() })),
-  restart: optional(Type.String()),
-  read_only: optional(Type.Boolean()),
-  cap_drop: optional(Texts),
-  security_opt: optional(Texts),
-  stop_grace_period: optional(Type.String({ pattern: "^[0-9]+s$" })),
-  depends_on: optional(Texts),
-  mem_limit: optional(Type.String()),
-  ports: optional(Type.Array(Type.String({ pattern: "^127\\.0\\.0\\.1:[0-9]+:[0-9]+$" }))),
-  entrypoint: optional(Texts),
-  command: optional(Texts),
-  environment: optional(Type.Record(Type.String(), Type.String())),
-  healthcheck: optional(exact({ disable: Type.Boolean() })),
-  tmpfs: optional(Texts),
-  volumes: optional(Type.Array(Type.String({ pattern: "^\\./[^:]+:/[^:]+:ro$" }))),
-});
-
-/** The Compose specification, as far as compose.yaml uses it. */
-const Compose = exact({
-  name: Type.String(),
-  "x-gateway": Type.Unknown(),
-  "x-registry": Type.Unknown(),
-  services: Type.Record(Type.String(), Service),
-});
-
-const compose = parse(readFileSync(join(CONFIG, "compose.yaml"), "utf8"), { merge: true }) as Type.Static<
-  typeof Compose
->;
-const config = readDeployedConfig(join(CONFIG, "compose/gateway.yaml"));
+/** Where a path in a container is in this project; undefined: nowhere. */
+function hostPath(service: string, path: string): string | undefined {
+  for (const volume of services[service]!.volumes ?? []) {
+    const [host = "", inside = ""] = volume.split(":");
+    if (path === inside || path.startsWith(`${inside}/`)) return join(CONFIG, host, path.slice(inside.length));
+  }
+  return undefined;
+}
 
 describe("compose.yaml", () => {
-  test("is of the form that Compose defines", () => {
-    expect([...Compile(Compose).Errors(compose)]).toEqual([]);
+  it("mounts folders of this project alone, read-only", () => {
+    for (const volume of Object.values(services).flatMap(({ volumes = [] }) => volumes)) {
+      const [host = "", , mode] = volume.split(":");
+      expect([volume, mode, existsSync(join(CONFIG, host))]).toEqual([volume, "ro", true]);
+    }
+    for (const name of gateways) expect(hostPath(name, "/etc/registry-gateway/gateway.yaml")).toSatisfy(existsSync);
   });
 
-  test("names only files that exist", () => {
-    const files = Object.values(compose.services).flatMap(({ volumes = [] }) =>
-      volumes.map((volume) => volume.split(":")[0]!),
+  it("names only services that are there, and files that they have", () => {
+    const names = Object.keys(services);
+    const hosts = [...config.upstreams.flatMap(({ urls }) => urls), config.redis!.url!].map(
+      (url) => new URL(url).hostname,
     );
-    expect(files.length).toBeGreaterThan(4);
-    for (const file of files) expect(existsSync(join(CONFIG, file)), file).toBe(true);
-  });
-
-  test("mounts the gateways' configuration and token as a folder, so that they see files that are replaced", () => {
-    for (const name of ["gateway-1", "gateway-2"]) {
-      expect(compose.services[name]!.volumes).toEqual(["./compose:/etc/registry-gateway:ro"]);
+    const wanted = Object.values(services).flatMap(({ depends_on = [] }) => depends_on);
+    for (const name of [...hosts, ...wanted]) expect(names).toContain(name);
+    for (const name of ["prometheus", "alertmanager"]) {
+      const file = services[name]!.command!.find((each) => each.startsWith("--config.file="))!.split("=")[1]!;
+      expect(hostPath(name, file)).toSatisfy(existsSync);
     }
-    expect(config.operations.tokenFile).toBe(join(CONFIG, "compose/operations-token"));
+    expect(
+      hostPath("grafana", services["grafana"]!.environment!["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]!),
+    ).toSatisfy(existsSync);
   });
 
-  test("holds every image of others to an exact version", () => {
-    const images = Object.values(compose.services).map(({ image }) => image);
-    for (const image of images.filter((each) => each !== "registry-gateway")) {
-      expect(image).toMatch(/:v?\d+\.\d+\.\d+(-[a-z]+)?$/);
+  it("lets everything be reached from this machine alone", () => {
+    for (const port of Object.values(services).flatMap(({ ports = [] }) => ports)) {
+      expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
     }
   });
 
-  test("runs two gateways whose names its Prometheus scrapes", () => {
-    const gateways = Object.keys(compose.services).filter((name) => name.startsWith("gateway-"));
-    const scraped = parse(readFileSync(join(CONFIG, "prometheus/prometheus.yaml"), "utf8")) as {
+  it("runs what is built here with a read-only root, and holds all else to a version", () => {
+    for (const { image, read_only } of Object.values(services)) {
+      if (image === "registry-gateway") expect(read_only).toBe(true);
+      else expect(image).toMatch(/:v?\d+\.\d+\.\d+(-[a-z]+)?$/);
+    }
+  });
+
+  it("has its Prometheus scrape each gateway, know the alerts, and tell Alertmanager", () => {
+    const prometheus = readYaml("config/prometheus/prometheus.yaml") as {
       rule_files: string[];
-      scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[];
+      alerting: { alertmanagers: [{ static_configs: [{ targets: string[] }] }] };
+      scrape_configs: [{ static_configs: [{ targets: string[] }] }];
     };
-    const targets = scraped.scrape_configs.flatMap((job) => job.static_configs.flatMap((group) => group.targets));
+    const { targets } = prometheus.scrape_configs[0].static_configs[0];
     expect(targets).toEqual(gateways.map((name) => `${name}:${config.operations.port}`));
-    const mounted = compose.services["prometheus"]!.volumes!.map((volume) => volume.split(":")[1]);
-    for (const file of scraped.rule_files) {
-      expect(mounted).toContain(dirname(file));
-      expect(existsSync(join(CONFIG, "prometheus", basename(file)))).toBe(true);
+    for (const file of prometheus.rule_files) expect(hostPath("prometheus", file)).toSatisfy(existsSync);
+    const [alertmanager = ""] = prometheus.alerting.alertmanagers[0].static_configs[0].targets;
+    expect(Object.keys(services)).toContain(alertmanager.split(":")[0]);
+  });
+
+  it("provisions Grafana with the dashboard and with its Prometheus", () => {
+    const [provider] = (
+      readYaml("config/grafana/provisioning/dashboards/registry-gateway.yaml") as {
+        providers: [{ options: { path: string } }];
+      }
+    ).providers;
+    expect(hostPath("grafana", `${provider.options.path}/dashboard.json`)).toSatisfy(existsSync);
+    const [source] = (
+      readYaml("config/grafana/provisioning/datasources/prometheus.yaml") as {
+        datasources: [{ isDefault: boolean; url: string }];
+      }
+    ).datasources;
+    expect(source.isDefault).toBe(true);
+    expect(Object.keys(services)).toContain(new URL(source.url).hostname);
+  });
+
+  it("gives a gateway that drains longer than it needs", () => {
+    for (const name of gateways) {
+      expect(Number(services[name]!.stop_grace_period!.replace("s", "")) * 1_000).toBeGreaterThan(grace + timeout);
     }
-  });
-
-  test("gives a draining gateway longer than it needs", () => {
-    const grace = Number(compose.services["gateway-1"]!.stop_grace_period!.replace("s", ""));
-    expect(grace * 1000).toBeGreaterThan(config.shutdown.grace + config.shutdown.timeout);
-  });
-
-  test("points the gateways at services of its own", () => {
-    const names = Object.keys(compose.services);
-    for (const { urls } of config.upstreams) {
-      for (const url of urls) expect(names).toContain(new URL(url).hostname);
-    }
-    expect(names).toContain(new URL(config.redis!.url!).hostname);
-  });
-
-  test("provisions Grafana with the dashboards and with the data source they ask for", () => {
-    const provider = parse(
-      readFileSync(join(CONFIG, "grafana/provisioning/dashboards/registry-gateway.yaml"), "utf8"),
-    ) as { providers: { options: { path: string } }[] };
-    const mounts = compose.services["grafana"]!.volumes!.map((volume) => volume.split(":")[1]);
-    expect(mounts).toContain(provider.providers[0]!.options.path);
-    const sources = parse(readFileSync(join(CONFIG, "grafana/provisioning/datasources/prometheus.yaml"), "utf8")) as {
-      datasources: { type: string; isDefault: boolean; url: string }[];
-    };
-    expect(sources.datasources[0]).toMatchObject({ type: "prometheus", isDefault: true });
-    expect(Object.keys(compose.services)).toContain(new URL(sources.datasources[0]!.url).hostname);
   });
 });

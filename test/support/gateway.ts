@@ -1,67 +1,149 @@
-import { stringify } from "yaml";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock } from "../../src/clock.ts";
+import { loadConfig } from "../../src/config/load.ts";
 import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
-import { type Clock, systemClock } from "../../src/clock.ts";
-import { parseConfig } from "../../src/config/parse.ts";
-import type { Config } from "../../src/config/schema.ts";
-import { createLogger } from "../../src/observe/log.ts";
-import { forEachCached } from "../../src/spec/operations.ts";
+import { TestClock } from "./clock.ts";
+import { atEnd } from "./closing.ts";
+import { PREFIX } from "./endpoints.ts";
+import { type Answer, Site } from "./http.ts";
+import { Registry } from "./registry.ts";
+import { until } from "./until.ts";
 
-export interface GatewayUnderTest {
-  readonly gateway: Gateway;
-  /** Base URL of the public listener, without a trailing slash. */
-  readonly url: string;
-  readonly operations: string;
-  /** Log lines so far, parsed. */
-  readonly lines: readonly Record<string, unknown>[];
-  /** The base URL of one registry, by party id or alias. */
-  registrar(admin: string): string;
-  stop(): Promise<void>;
+/** Keys of a configuration; a registry among the upstreams stands for itself. */
+export interface Values {
+  readonly upstreams: readonly (Registry | object)[];
+  readonly [key: string]: unknown;
 }
 
-export interface GatewayTestOptions {
+export interface GatewayOptions {
   readonly clock?: Clock;
-  readonly random?: () => number;
+  /** The configuration's folder. */
+  readonly folder?: string;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Keys with which nothing is stored. */
-export const NOTHING_KEPT = { cache: { ttl: { ...forEachCached(() => "0s"), notFound: "0s" } } };
+/** Nothing is stored, so that every good request shows where it went. */
+export const NOTHING_KEPT = { cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } } };
 
-/** A configuration from the keys of a file; listeners on loopback and any free port unless the keys say otherwise. */
-export function testConfig(keys: Record<string, unknown>): Config {
-  const text = stringify({
-    listen: { host: "127.0.0.1", port: 0 },
-    operations: { host: "127.0.0.1", port: 0 },
-    ...keys,
-  });
-  const { config, problems } = parseConfig({ text, file: "test.yaml", env: {} });
-  if (config === undefined) throw new Error(`bad test configuration: ${JSON.stringify(problems)}`);
-  return config;
+/** One log line. */
+export type Line = Readonly<Record<string, unknown>>;
+
+/** The operations listener. */
+export class OperationsSite extends Site {
+  // oxlint-disable-next-line no-explicit-any
+  async status(): Promise<any> {
+    return (await this.get("/status")).json;
+  }
+
+  /** The part of the status about one upstream. */
+  // oxlint-disable-next-line no-explicit-any
+  async upstream(name: string): Promise<any> {
+    const { upstreams } = (await this.status()) as { upstreams: { name: string }[] };
+    return upstreams.find((each) => each.name === name);
+  }
+
+  purge(upstream?: string): Promise<Answer> {
+    return this.post("/purge", JSON.stringify(upstream === undefined ? {} : { upstream }));
+  }
+
+  /** The sum of a metric's series whose labels hold all of `labels` (`upstream="amulet"`); 0 where there is none. */
+  async metric(name: string, ...labels: string[]): Promise<number> {
+    const { text } = await this.get("/metrics");
+    let sum = 0;
+    for (const line of text.split("\n")) {
+      const [series = "", value = ""] = line.split(/ (?=[^ ]*$)/);
+      const isNamed = series === name || series.startsWith(`${name}{`);
+      if (isNamed && labels.every((label) => series.includes(label))) sum += Number(value);
+    }
+    return sum;
+  }
 }
 
-/** Starts a whole gateway in this process, over real sockets. */
-export async function startGateway(
-  keys: Record<string, unknown>,
-  options: GatewayTestOptions = {},
-): Promise<GatewayUnderTest> {
-  const config = testConfig(keys);
-  const lines: Record<string, unknown>[] = [];
-  const gateway = await createGateway({
-    config,
-    log: createLogger(config.log.level, {
-      destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
+/** A whole gateway in this process, over real sockets. */
+export class TestGateway extends Site {
+  readonly gateway: Gateway;
+  readonly operations: OperationsSite;
+  /** Log lines so far. */
+  readonly lines: readonly Line[];
+  readonly folder: string;
+  private readonly env: Readonly<Record<string, string>>;
+  private stopping: Promise<void> | undefined;
+
+  constructor(gateway: Gateway, lines: readonly Line[], place: { folder: string; env: Record<string, string> }) {
+    super(gateway.url);
+    this.gateway = gateway;
+    this.operations = new OperationsSite(gateway.operationsUrl);
+    this.lines = lines;
+    this.folder = place.folder;
+    this.env = place.env;
+  }
+
+  /** The path of one registry's base URL, by party id or alias. */
+  base(admin: string): string {
+    return `${PREFIX}/${encodeURIComponent(admin)}`;
+  }
+
+  /** Log lines of requests. */
+  get requestLines(): Line[] {
+    return this.lines.filter(({ path, status }) => path !== undefined && status !== undefined);
+  }
+
+  reload(values: Values): void {
+    this.gateway.reload(load(values, this.folder, this.env));
+  }
+
+  stop(options: { grace: boolean } = { grace: false }): Promise<void> {
+    this.stopping ??= this.gateway.stop(options);
+    return this.stopping;
+  }
+}
+
+/** The loaded configuration of some keys; listeners on loopback and any free port unless the keys say otherwise. */
+export function load(values: Values, folder = tmpdir(), env: Readonly<Record<string, string>> = {}) {
+  return loadConfig({ values: withDefaults(values), folder }, env);
+}
+
+/** The keys as a file would have them: listeners on loopback, registries as their upstreams, nothing undefined. */
+export function withDefaults({ upstreams, listen, operations, ...others }: Values): object {
+  return JSON.parse(
+    JSON.stringify({
+      listen: { host: "127.0.0.1", port: 0, ...(listen as object | undefined) },
+      operations: { host: "127.0.0.1", port: 0, ...(operations as object | undefined) },
+      ...others,
+      upstreams: upstreams.map((each) => (each instanceof Registry ? each.upstream() : each)),
     }),
-    clock: options.clock ?? systemClock(),
-    random: options.random ?? Math.random,
-    version: "0.0.0-test",
-  });
-  const { publicPort, operationsPort } = await gateway.start();
-  const url = `${config.listen.tls === undefined ? "http" : "https"}://127.0.0.1:${publicPort}`;
-  return {
-    gateway,
-    url,
-    operations: `http://127.0.0.1:${operationsPort}`,
-    lines,
-    registrar: (admin) => `${url}${config.routing.prefix}/${encodeURIComponent(admin)}`,
-    stop: () => gateway.stop({ grace: false }),
-  };
+  ) as object;
+}
+
+/** Starts a gateway, which ends with the test or, outside one, with the file. */
+export async function startGateway(values: Values, options: GatewayOptions = {}): Promise<TestGateway> {
+  const { clock = TestClock.running(), folder = tmpdir(), env = {} } = options;
+  const lines: Line[] = [];
+  const write = (text: string): void => void lines.push(JSON.parse(text) as Line);
+  const gateway = await createGateway(load(values, folder, env), { clock, logTo: { write } });
+  const running = new TestGateway(gateway, lines, { folder, env: { ...env } });
+  atEnd(() => stopped(running, clock));
+  return running;
+}
+
+/** Stops it; time is moved meanwhile, so that nobody waits for what a test left running. */
+async function stopped(gateway: TestGateway, clock: Clock): Promise<void> {
+  let isOver = false;
+  const stopping = gateway.stop().finally(() => (isOver = true));
+  if (clock instanceof TestClock) {
+    await until(() => {
+      clock.advance(1_000);
+      return isOver;
+    });
+  }
+  await stopping;
+}
+
+/** A folder that ends with the test or, outside one, with the file. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "registry-gateway-"));
+  atEnd(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
 }

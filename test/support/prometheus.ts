@@ -1,105 +1,96 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { PROMETHEUS, provideProgram } from "./programs.ts";
+import { temporaryFolder } from "./gateway.ts";
 import { findFreePort } from "./ports.ts";
+import { Child } from "./process.ts";
+import { PROMETHEUS, provideProgram } from "./programs.ts";
+import { readText, readYaml } from "./project.ts";
 import { until } from "./until.ts";
 
-/** One series of an answer. */
-export interface Sample {
-  readonly metric: Readonly<Record<string, string>>;
-  readonly value: readonly [number, string];
+/** How much faster than in production time passes for the rules. */
+const FASTER = 60;
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 };
+
+/** The rules as they are shipped, but for windows and `for`, which are a sixtieth as long. */
+function quickRules(): string {
+  const shorter = (number: string, unit: string): string => `${(Number(number) * SECONDS[unit]!) / FASTER}s`;
+  return readText("config/prometheus/rules.yaml")
+    .replace(/\[(\d+)([smh])\]/g, (_all, number, unit) => `[${shorter(number, unit)}]`)
+    .replace(/for: (\d+)([smh])\n/g, (_all, number, unit) => `for: ${shorter(number, unit)}\n`);
 }
 
-export interface PrometheusOptions {
-  /** `host:port` of the operations listeners. */
-  readonly targets: readonly string[];
-  readonly ruleFiles: readonly string[];
-  /** `host:port` of an Alertmanager. */
-  readonly alertmanager?: string;
+export interface Alert {
+  readonly labels: {
+    readonly alertname: string;
+    readonly severity: "page" | "warning";
+    readonly [label: string]: string;
+  };
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly state: "pending" | "firing";
 }
 
-interface Answer {
-  readonly status: string;
-  readonly error?: string;
-  readonly data: { readonly result: readonly Sample[]; readonly activeTargets: readonly { readonly health: string }[] };
-}
-
-/** A real Prometheus on loopback, in a folder of its own, that scrapes every second. */
+/** A Prometheus that scrapes the operations listeners each second, with the shipped rules. It ends with the test or the file. */
 export class Prometheus {
-  private readonly child: ChildProcess;
-  private readonly folder: string;
-  private readonly url: string;
+  readonly url: string;
 
-  private constructor(child: ChildProcess, folder: string, url: string) {
-    this.child = child;
-    this.folder = folder;
+  private constructor(url: string) {
     this.url = url;
   }
 
-  static async start({ targets, ruleFiles, alertmanager }: PrometheusOptions): Promise<Prometheus> {
-    const program = provideProgram(PROMETHEUS);
-    const folder = mkdtempSync(join(tmpdir(), "prometheus-"));
-    const file = join(folder, "prometheus.yaml");
-    const config = {
-      global: { scrape_interval: "1s", evaluation_interval: "1s" },
-      rule_files: ruleFiles,
-      ...(alertmanager === undefined
-        ? {}
-        : { alerting: { alertmanagers: [{ static_configs: [{ targets: [alertmanager] }] }] } }),
+  static async start(targets: readonly string[]): Promise<Prometheus> {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, "rules.yaml"), quickRules());
+    const configuration = {
+      global: { scrape_interval: "1s", scrape_timeout: "1s", evaluation_interval: "1s" },
+      rule_files: ["rules.yaml"],
       scrape_configs: [{ job_name: "registry-gateway", static_configs: [{ targets }] }],
     };
-    writeFileSync(file, stringify(config));
-    const port = await findFreePort();
-    const child = spawn(
-      program,
-      [
-        `--config.file=${file}`,
-        `--storage.tsdb.path=${join(folder, "data")}`,
-        `--web.listen-address=127.0.0.1:${port}`,
-        "--log.level=warn",
-      ],
-      { stdio: ["ignore", "inherit", "inherit"] },
-    );
-    process.once("exit", () => child.kill("SIGKILL"));
-    const prometheus = new Prometheus(child, folder, `http://127.0.0.1:${port}`);
-    await until(() => prometheus.isReady(), 30_000);
-    await until(async () => (await prometheus.healthyTargets()) === targets.length, 30_000);
+    writeFileSync(join(folder, "prometheus.yaml"), stringify(configuration));
+    const address = `127.0.0.1:${await findFreePort()}`;
+    const flags = {
+      "config.file": join(folder, "prometheus.yaml"),
+      "storage.tsdb.path": join(folder, "data"),
+      "web.listen-address": address,
+    };
+    const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
+    const child = new Child(args, { program: [provideProgram(PROMETHEUS)] });
+    const prometheus = new Prometheus(`http://${address}`);
+    await until(async () => {
+      if (!child.isRunning) throw new Error(`Prometheus ended:\n${child.stderr}`);
+      return (await fetch(`${prometheus.url}/-/ready`)).ok;
+    });
     return prometheus;
   }
 
-  /** What an expression gives now. */
-  async query(expression: string): Promise<readonly Sample[]> {
-    const answer = await this.get("/api/v1/query", { query: expression });
-    if (answer.status !== "success") throw new Error(`${answer.error}: ${expression}`);
-    return answer.data.result;
+  /** The alerts that fire now, without those that the shipped example for Alertmanager keeps quiet beside them. */
+  async messages(): Promise<Alert[]> {
+    const answer = await fetch(`${this.url}/api/v1/alerts`);
+    const { data } = (await answer.json()) as { data: { alerts: Alert[] } };
+    const firing = data.alerts.filter(({ state }) => state === "firing");
+    return firing.filter((alert) => !firing.some((other) => silences(other.labels, alert.labels)));
   }
+}
 
-  async stop(): Promise<void> {
-    const ended = once(this.child, "exit");
-    this.child.kill("SIGKILL");
-    await ended;
-    rmSync(this.folder, { recursive: true, force: true });
-  }
+type Labels = Readonly<Record<string, string>>;
 
-  private async isReady(): Promise<boolean> {
-    try {
-      return (await fetch(`${this.url}/-/ready`)).ok;
-    } catch {
-      return false;
-    }
-  }
+const { inhibit_rules: INHIBITIONS } = readYaml("config/prometheus/alertmanager.yaml") as {
+  inhibit_rules: { source_matchers: string[]; target_matchers: string[]; equal: string[] }[];
+};
 
-  private async healthyTargets(): Promise<number> {
-    const { data } = await this.get("/api/v1/targets", { state: "active" });
-    return data.activeTargets.filter(({ health }) => health === "up").length;
-  }
+/** Whether the example for Alertmanager has one alert keep another quiet. */
+export function silences(source: Labels, target: Labels): boolean {
+  return INHIBITIONS.some(
+    ({ source_matchers: from, target_matchers: to, equal }) =>
+      matches(source, from) && matches(target, to) && equal.every((name) => source[name] === target[name]),
+  );
+}
 
-  private async get(path: string, parameters: Record<string, string>): Promise<Answer> {
-    const response = await fetch(`${this.url}${path}?${new URLSearchParams(parameters).toString()}`);
-    return (await response.json()) as Answer;
-  }
+function matches(labels: Labels, matchers: readonly string[]): boolean {
+  return matchers.every((text) => {
+    const [, name = "", operator = "", value = ""] = /^(\w+)(=~|!=|=)"(.*)"$/.exec(text) ?? [];
+    const own = labels[name] ?? "";
+    if (operator === "=~") return new RegExp(`^(?:${value})$`).test(own);
+    return operator === "!=" ? own !== value : own === value;
+  });
 }

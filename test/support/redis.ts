@@ -1,112 +1,85 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
+import { atEnd } from "./closing.ts";
 import { findFreePort } from "./ports.ts";
-import { findProgram, REDIS_SERVER } from "./programs.ts";
-
-/** A real redis-server on loopback, in a folder of its own, that never outlives the test process. */
-export interface RedisServer {
-  readonly port: number;
-  readonly url: string;
-  /** A client of the test's own, to look into and to configure the server; closed with the server. */
-  readonly client: Redis;
-  /** Ends it by SIGKILL, as a crash would; its port stays its own. */
-  kill(): Promise<void>;
-  /** Starts it again on its port, empty, after {@link RedisServer.kill}. */
-  start(): Promise<void>;
-  /** SIGSTOP: connections stay open, nothing answers. */
-  pause(): void;
-  resume(): void;
-  /** Ends it for good. */
-  stop(): Promise<void>;
-}
+import { provideProgram, REDIS_SERVER } from "./programs.ts";
 
 export interface RedisServerOptions {
   /** Serve TLS alone, with the certificates of test/fixtures/tls. */
-  tls?: boolean;
-  /** Clients have to log in with it. */
-  password?: string | undefined;
+  readonly tls?: boolean;
+  readonly password?: string;
   /** Settings as in redis.conf. */
-  settings?: RedisSettings;
-  /** A configuration file, in the place of all other settings (a sentinel's). */
-  file?: string;
-  /** The line of its log after which it is usable. */
-  readyLine?: string;
+  readonly settings?: Readonly<Record<string, string | readonly string[]>>;
+  /** A configuration file, in the place of all other settings: a sentinel's. */
+  readonly file?: string;
 }
 
-type RedisSettings = Readonly<Record<string, string | readonly string[]>>;
+const TLS = fileURLToPath(new URL("../fixtures/tls/", import.meta.url));
 
 const running = new Set<ChildProcess>();
 process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
-/** Folder of the certificates that a TLS server uses. */
-export const tlsFolder = fileURLToPath(new URL("../fixtures/tls", import.meta.url));
-
-/** A redis-server without persistence on a free port. */
+/** A redis-server without persistence on a free port, which ends with the test (or file) that starts it. */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
-  const folder = mkdtempSync(join(tmpdir(), "registry-gateway-redis-"));
-  for (let attempt = 1; ; attempt += 1) {
-    const port = await findFreePort();
-    const server = new Server(port, folder, options);
-    try {
-      await server.start();
-      return server;
-    } catch (error) {
-      // Another process may have taken the port in between.
-      await server.kill();
-      if (attempt === 5) throw error;
-    }
-  }
+  const server = new RedisServer(await findFreePort(), options);
+  atEnd(() => server.stop());
+  await server.start();
+  return server;
 }
 
-class Server implements RedisServer {
+export class RedisServer {
   readonly port: number;
   readonly url: string;
+  /** The test's own client, to look into the server and to configure it. */
   readonly client: Redis;
-  private readonly folder: string;
   private readonly options: RedisServerOptions;
+  private readonly folder = mkdtempSync(join(tmpdir(), "registry-gateway-redis-"));
   private child: ChildProcess | undefined;
 
-  constructor(port: number, folder: string, options: RedisServerOptions) {
+  constructor(port: number, options: RedisServerOptions) {
+    const { tls = false, password } = options;
     this.port = port;
-    this.folder = folder;
     this.options = options;
-    this.url = `${options.tls === true ? "rediss" : "redis"}://127.0.0.1:${port}`;
+    this.url = `${tls ? "rediss" : "redis"}://127.0.0.1:${port}`;
     this.client = new Redis(this.url, {
       lazyConnect: true,
       retryStrategy: () => 50,
-      ...(options.password !== undefined && { password: options.password }),
-      ...(options.tls === true && { tls: { rejectUnauthorized: false } }),
+      ...(password !== undefined && { password }),
+      ...(tls && { tls: { rejectUnauthorized: false } }),
     });
-    // The client meets a server that is killed on purpose.
+    // It meets servers that are killed on purpose.
     this.client.on("error", () => {});
   }
 
+  /** Starts it, or after {@link kill} again: on its port, empty. */
   async start(): Promise<void> {
-    const child = spawn(findProgram(REDIS_SERVER) ?? REDIS_SERVER.name, this.args(), {
+    const child = spawn(provideProgram(REDIS_SERVER), this.args(), {
       cwd: this.folder,
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.child = child;
     running.add(child);
     child.once("exit", () => running.delete(child));
-    await waitForLine(child, this.options.readyLine ?? "Ready to accept connections");
+    await waitForLine(child, this.options.file === undefined ? "Ready to accept connections" : "+monitor master");
   }
 
+  /** Ends it as a crash would. */
   async kill(): Promise<void> {
-    const child = this.child;
+    const { child } = this;
     this.child = undefined;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     child.kill("SIGKILL");
     await once(child, "exit");
   }
 
+  /** Connections stay open, nothing answers. */
   pause(): void {
     this.child?.kill("SIGSTOP");
   }
@@ -122,44 +95,47 @@ class Server implements RedisServer {
   }
 
   private args(): string[] {
-    if (this.options.file !== undefined) {
-      return [this.options.file, "--sentinel", ...flags({ port: String(this.port) })];
-    }
-    const { password, settings } = this.options;
-    const login = password === undefined ? {} : { requirepass: password, masterauth: password };
-    const common = { bind: "127.0.0.1", save: "", appendonly: "no", dir: this.folder, ...login, ...settings };
-    if (this.options.tls !== true) return flags({ port: String(this.port), ...common });
+    const { file, password, settings, tls = false } = this.options;
+    const port = String(this.port);
+    if (file !== undefined) return [file, "--sentinel", ...flags({ port })];
     return flags({
-      port: "0",
-      "tls-port": String(this.port),
-      "tls-auth-clients": "no",
-      "tls-cert-file": join(tlsFolder, "server.pem"),
-      "tls-key-file": join(tlsFolder, "server-key.pem"),
-      "tls-ca-cert-file": join(tlsFolder, "ca.pem"),
-      ...common,
+      bind: "127.0.0.1",
+      save: "",
+      appendonly: "no",
+      dir: this.folder,
+      ...(tls ? { port: "0", "tls-port": port, ...TLS_SETTINGS } : { port }),
+      ...(password !== undefined && { requirepass: password, masterauth: password }),
+      ...settings,
     });
   }
 }
 
-function flags(settings: RedisSettings): string[] {
+const TLS_SETTINGS = {
+  "tls-auth-clients": "optional",
+  "tls-cert-file": join(TLS, "server.pem"),
+  "tls-key-file": join(TLS, "server-key.pem"),
+  "tls-ca-cert-file": join(TLS, "ca.pem"),
+};
+
+function flags(settings: NonNullable<RedisServerOptions["settings"]>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => [`--${name}`].concat(value));
 }
 
-async function waitForLine(child: ChildProcess, line: string): Promise<void> {
+function waitForLine(child: ChildProcess, line: string): Promise<void> {
   let output = "";
-  await new Promise<void>((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`redis-server did not start in time:\n${output}`)), 10_000);
+  return new Promise((resolve, reject) => {
+    const fail = (why: string): void => reject(new Error(`redis-server ${why}:\n${output}`));
+    const timer = setTimeout(() => fail("did not start in time"), 20_000);
     child.stdout!.on("data", (chunk: Buffer) => {
       if (output.length < 20_000) output += chunk.toString();
-      if (output.includes(line)) {
-        clearTimeout(timer);
-        resolve();
-      }
+      if (!output.includes(line)) return;
+      clearTimeout(timer);
+      resolve();
     });
     child.once("error", reject);
     child.once("exit", () => {
       clearTimeout(timer);
-      reject(new Error(`redis-server ended:\n${output}`));
+      fail("ended");
     });
   });
 }

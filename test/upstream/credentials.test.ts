@@ -1,364 +1,160 @@
-import { readFileSync } from "node:fs";
-import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import { connect } from "node:net";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createServer as createTlsServer } from "node:https";
-import type { TLSSocket } from "node:tls";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { passWithLooks } from "../support/looks.ts";
-import { ManualClock } from "../support/manual-clock.ts";
-import {
-  acceptCall,
-  ADMIN,
-  inTime,
-  openUpstream,
-  startRegistry,
-  streamedCall,
-} from "../support/upstream-registries.ts";
+import { text } from "node:stream/consumers";
+import { pino } from "pino";
+import { describe, expect, it } from "vitest";
+import type { UpstreamAuth } from "../../src/config/schema.ts";
+import { Credentials } from "../../src/upstream/credentials.ts";
+import { TestClock } from "../support/clock.ts";
+import { atEnd } from "../support/closing.ts";
+import { until } from "../support/until.ts";
 
-const fixtures = new URL("../fixtures/tls/", import.meta.url);
-const pem = (name: string) => readFileSync(new URL(`${name}.pem`, fixtures), "utf8");
-const pemPath = (name: string) => new URL(`${name}.pem`, fixtures).pathname;
+const good = { access_token: "t1", token_type: "Bearer", expires_in: 100 };
 
-async function folder(): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), "upstream-"));
-  onTestFinished(() => rm(path, { recursive: true }));
-  return path;
+interface Answer {
+  readonly status?: number;
+  readonly type?: string;
+  readonly body?: string;
 }
 
-async function listen(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return (server.address() as AddressInfo).port;
-}
-
-/** A token endpoint that notes what it was asked. */
-async function startTokenEndpoint(answer: (count: number, response: ServerResponse) => void) {
-  const asked: { authorization: string | undefined; form: URLSearchParams }[] = [];
-  const server = createServer((request: IncomingMessage, response) => {
-    let body = "";
-    request.on("data", (chunk) => (body += String(chunk)));
-    request.on("end", () => {
-      asked.push({ authorization: request.headers.authorization, form: new URLSearchParams(body) });
-      answer(asked.length, response);
+/** A token endpoint whose answers the test gives, and the credentials that come from there. */
+async function start(oauth2: Partial<NonNullable<UpstreamAuth["oauth2"]>> = {}) {
+  const asked: { headers: IncomingMessage["headers"]; form: URLSearchParams }[] = [];
+  const endpoint = { asked, answer: (): Answer | undefined => ({ body: JSON.stringify(good) }) };
+  const server = createServer((request, response: ServerResponse) => {
+    void text(request).then((form) => {
+      asked.push({ headers: request.headers, form: new URLSearchParams(form) });
+      const answer = endpoint.answer();
+      if (answer === undefined) return;
+      const { status = 200, type = "application/json", body = "" } = answer;
+      response
+        .on("error", () => {})
+        .writeHead(status, { "content-type": type, location: "http://127.0.0.1:1/" })
+        .end(body);
     });
   });
-  return { asked, url: `http://127.0.0.1:${await listen(server)}/oauth/token?tenant=1` };
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const clock = TestClock.running();
+  const lines: string[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push((JSON.parse(line) as { msg: string }).msg) });
+  const config = { tokenUrl: `http://127.0.0.1:${port}/token`, clientId: "the client", clientSecret: "s:ß", ...oauth2 };
+  const credentials = Credentials.create({ oauth2: config }, { clock, log });
+  atEnd(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const fields = async (within = 20_000) => credentials.fields({ deadline: clock.now() + within });
+  return { credentials, endpoint, clock, lines, fields };
 }
 
-const giveToken = (lifetime: unknown) => (count: number, response: ServerResponse) => {
-  response.setHeader("content-type", "application/json");
-  response.end(JSON.stringify({ access_token: `t${count}`, token_type: "Bearer", expires_in: lifetime }));
-};
-
-describe("credentials are sent with every call and check, in place of the client's:", () => {
-  test.each<[string, Record<string, unknown>, string, string]>([
-    ["a bearer token", { bearerToken: "abc" }, "authorization", "Bearer abc"],
-    ["a header of one's choice", { header: { name: "X-Api-Key", value: "k1" } }, "x-api-key", "k1"],
-  ])("%s", async (_what, auth, name, value) => {
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry], { auth });
-    await upstream.call(acceptCall({ fields: [name, "of the client"] }));
-    const answer = await upstream.stream(streamedCall({ fields: [name, "of the client"] }));
-    answer.body.resume();
-    expect(registry.calls.recent.map(({ operation, headers }) => [operation, headers[name]])).toEqual([
-      ["info", value],
-      ["transfer_accept", value],
-      ["pass_through", value],
-    ]);
-  });
-
-  test("without credentials the client's Authorization goes on when the caller puts it there", async () => {
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry]);
-    await upstream.call(acceptCall({ fields: ["authorization", "Bearer client"] }));
-    expect(registry.calls.last?.headers.authorization).toBe("Bearer client");
-  });
-
-  test("a token file is read again when it changed, and at once after a refusal", async () => {
-    const clock = new ManualClock();
-    const file = join(await folder(), "token");
-    await writeFile(file, "one\n");
-    const registry = await startRegistry();
-    const { upstream, observer, environment } = openUpstream(
-      [registry],
-      { auth: { bearerTokenFile: file } },
-      { clock },
-    );
-    const call = async () => {
-      await upstream.call(acceptCall({ deadline: clock.now() + 10_000 })).catch(() => undefined);
-      return registry.calls.last?.headers.authorization;
-    };
-    expect(await call()).toBe("Bearer one");
-    await writeFile(`${file}.new`, "two");
-    await rename(`${file}.new`, file);
-    expect(await call()).toBe("Bearer one");
-    await passWithLooks(environment.files, clock, 1);
-    expect(await call()).toBe("Bearer two");
-    await writeFile(`${file}.new`, "three");
-    await rename(`${file}.new`, file);
-    await registry.faults.set({ kind: "status", status: 401, times: 1 });
-    clock.advance(500);
-    expect(await call()).toBe("Bearer two");
-    expect(await call()).toBe("Bearer three");
-    await rm(file);
-    await passWithLooks(environment.files, clock, 4);
-    expect(await call()).toBe("Bearer three");
-    expect(observer.events.join()).toMatch(/credential amulet auth.bearerTokenFile is not there/);
-  });
+it.each<{ auth: UpstreamAuth | undefined; fields: string[] }>([
+  { auth: undefined, fields: [] },
+  { auth: { bearer: "secret" }, fields: ["authorization", "Bearer secret"] },
+  { auth: { header: { name: "X-Api-Key", value: "secret" } }, fields: ["x-api-key", "secret"] },
+])("what the configuration names is shown as $fields", ({ auth, fields }) => {
+  const credentials = Credentials.create(auth, { clock: TestClock.standing(), log: pino({ enabled: false }) });
+  credentials.refused();
+  expect([credentials.fields({ deadline: 0 }), credentials.status()]).toEqual([fields, undefined]);
 });
 
-describe("OAuth 2.0 client credentials", () => {
-  const oauth2 = { clientId: "gate way", clientSecret: "s:cr&t", scope: "a b", audience: "aud" };
-
-  test("one token is fetched for all, kept, and fetched ahead of its end", async () => {
-    const clock = new ManualClock();
-    const endpoint = await startTokenEndpoint(giveToken(100));
-    const registry = await startRegistry();
-    const auth = { oauth2: { ...oauth2, tokenUrl: endpoint.url } };
-    const { upstream } = openUpstream([registry], { auth }, { clock });
-    const call = () => upstream.call(acceptCall({ deadline: clock.now() + 10_000 }));
-    await Promise.all([call(), call(), call()]);
+describe("an OAuth2 token", () => {
+  it("is asked once for all who wait, by the client credentials grant, and kept", async () => {
+    const { fields, endpoint, credentials, clock } = await start({ scope: "read", audience: "registry" });
+    expect(await Promise.all([fields(), fields(), fields()])).toEqual(
+      [1, 2, 3].map(() => ["authorization", "Bearer t1"]),
+    );
+    expect(credentials.fields({ deadline: clock.now() })).toEqual(["authorization", "Bearer t1"]);
     expect(endpoint.asked).toHaveLength(1);
-    expect(registry.calls.last?.headers.authorization).toBe("Bearer t1");
-    const [{ authorization, form }] = endpoint.asked as [(typeof endpoint.asked)[0]];
-    expect(Buffer.from(authorization!.slice(6), "base64").toString()).toBe("gate%20way:s%3Acr%26t");
-    expect(Object.fromEntries(form)).toEqual({ grant_type: "client_credentials", scope: "a b", audience: "aud" });
-    clock.advance(85_000);
-    await call();
-    expect(registry.calls.last?.headers.authorization).toBe("Bearer t1");
-    await expect.poll(() => endpoint.asked.length).toBe(2);
-    await expect
-      .poll(async () => {
-        await call();
-        return registry.calls.last?.headers.authorization;
-      })
-      .toBe("Bearer t2");
+    const [{ headers, form }] = endpoint.asked as [(typeof endpoint.asked)[0]];
+    expect(Object.fromEntries(form)).toEqual({ grant_type: "client_credentials", scope: "read", audience: "registry" });
+    expect(headers.authorization).toBe(`Basic ${Buffer.from("the+client:s%3A%C3%9F").toString("base64")}`);
+  });
+
+  it("is renewed ahead of its end while the old one serves", async () => {
+    const { fields, endpoint, clock } = await start();
+    await fields();
+    endpoint.answer = () => ({ body: JSON.stringify({ ...good, access_token: "t2", expires_in: "100" }) });
+    clock.advance("79s");
+    await fields();
+    expect(endpoint.asked).toHaveLength(1);
+    clock.advance("2s");
+    expect(await fields()).toEqual(["authorization", "Bearer t1"]);
+    await until(async () => (await fields())[1] === "Bearer t2");
     expect(endpoint.asked).toHaveLength(2);
   });
 
-  test.each<[unknown, number]>([
-    [0, 1_000],
-    [-5, 1_000],
-    ["0", 1_000],
-    ["90", 90_000],
-    [undefined, 300_000],
-    [null, 300_000],
-    ["", 300_000],
-    ["soon", 300_000],
-  ])("a token that expires in %j is good for %i ms", async (stated, lifetime) => {
-    const clock = new ManualClock();
-    const endpoint = await startTokenEndpoint(giveToken(stated));
-    const registry = await startRegistry();
-    const auth = { oauth2: { ...oauth2, tokenUrl: endpoint.url } };
-    const { upstream } = openUpstream([registry], { auth }, { clock });
-    const shown = async () => {
-      await upstream.call(acceptCall({ deadline: clock.now() + 10_000 }));
-      return registry.calls.last?.headers.authorization;
-    };
-    await shown();
-    clock.advance(lifetime * 0.75);
-    expect(await shown()).toBe("Bearer t1");
+  it("that the registry refuses is asked anew, but not for each refusal", async () => {
+    const { fields, endpoint, credentials, clock } = await start();
+    await fields();
+    credentials.refused();
+    await fields();
     expect(endpoint.asked).toHaveLength(1);
-    clock.advance(lifetime * 0.25);
-    expect(await shown()).toBe("Bearer t2");
+    clock.advance("11s");
+    credentials.refused();
+    credentials.refused();
+    await Promise.all([fields(), fields()]);
+    expect(endpoint.asked).toHaveLength(2);
   });
 
-  test("a refused token is replaced", async () => {
-    const endpoint = await startTokenEndpoint(giveToken(3_600));
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry], { auth: { oauth2: { ...oauth2, tokenUrl: endpoint.url } } });
-    await upstream.call(acceptCall());
-    await registry.faults.set({ kind: "status", status: 401, times: 1 });
-    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 502 });
-    expect((await upstream.call(acceptCall())).status).toBe(200);
-    expect(registry.calls.last?.headers.authorization).toBe("Bearer t2");
-  });
-
-  test.each<[string, (count: number, response: ServerResponse) => void]>([
-    ["401", (_count, response) => response.writeHead(401).end("no")],
-    ["no JSON", (_count, response) => response.end("hello")],
-    ["no token", (_count, response) => response.end("{}")],
-    ["a token that is no field value", (_count, response) => response.end('{"access_token":"a\\r\\nb"}')],
-    ["a broken connection", (_count, response) => response.destroy()],
-  ])(
-    "an endpoint that answers with %s is 502 without secrets, and is not asked again for a second",
-    async (_what, answer) => {
-      const endpoint = await startTokenEndpoint(answer);
-      const registry = await startRegistry();
-      const { upstream, observer } = openUpstream([registry], {
-        auth: { oauth2: { ...oauth2, tokenUrl: endpoint.url } },
-      });
-      for (let i = 0; i < 3; i++) {
-        await expect(upstream.call(acceptCall())).rejects.toMatchObject({
-          status: 502,
-          message: expect.stringMatching(/no credentials for upstream "amulet": their token endpoint/),
-        });
-      }
-      expect(endpoint.asked).toHaveLength(1);
-      expect(registry.calls.total).toBe(0);
-      expect(observer.events.join()).not.toMatch(/s:cr|127\.0\.0\.1/);
+  it.each<{ what: string; answer: Answer; fault: string }>([
+    {
+      what: "refuses the client",
+      answer: { status: 401, body: '{"error":"invalid_client"}' },
+      fault: "answered 401 (invalid_client)",
     },
-  );
-
-  test("a hanging endpoint is 504 at the call's own deadline", async () => {
-    const endpoint = await startTokenEndpoint(() => undefined);
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry], { auth: { oauth2: { ...oauth2, tokenUrl: endpoint.url } } });
-    await expect(upstream.call(acceptCall({ deadline: inTime(100) }))).rejects.toMatchObject({
-      status: 504,
-    });
-  });
-});
-
-describe("mutual TLS", () => {
-  /** A registry that tells who called. */
-  async function startStrictServer(): Promise<{ url: string; names: string[] }> {
-    const names: string[] = [];
-    const server = createTlsServer(
-      { cert: pem("server"), key: pem("server-key"), ca: pem("ca"), requestCert: true, rejectUnauthorized: true },
-      (request, response) => {
-        names.push((request.socket as TLSSocket).getPeerCertificate().subject.CN as string);
-        response.end(request.method === "GET" ? JSON.stringify({ adminId: ADMIN, supportedApis: {} }) : "{}");
-      },
-    );
-    return { url: `https://127.0.0.1:${await listen(server)}`, names };
-  }
-
-  test("shows the client certificate", async () => {
-    const { url, names } = await startStrictServer();
-    const tls = { caFile: pemPath("ca"), certFile: pemPath("client"), keyFile: pemPath("client-key") };
-    const { upstream } = openUpstream([url], { tls });
-    expect((await upstream.call(acceptCall())).status).toBe(200);
-    expect(names).toEqual(["sample client", "sample client"]);
-  });
-
-  test("without one the handshake fails", async () => {
-    const { url } = await startStrictServer();
-    const { upstream } = openUpstream([url], { tls: { caFile: pemPath("ca") } });
-    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 502 });
+    {
+      what: "puts a page into its error",
+      answer: { status: 400, body: '{"error":"<b>see http://internal</b>"}' },
+      fault: "answered 400",
+    },
+    { what: "fails", answer: { status: 500, type: "text/html", body: "<h1>no" }, fault: "answered 500" },
+    { what: "redirects", answer: { status: 302 }, fault: "answered 302" },
+    { what: "answers HTML", answer: { type: "text/html", body: "<h1>hello" }, fault: "gave no access token" },
+    {
+      what: "answers a megabyte",
+      answer: { body: JSON.stringify({ ...good, note: "z".repeat(2 ** 20) }) },
+      fault: "more than 64 KiB",
+    },
+    { what: "gives no token", answer: { body: "{}" }, fault: "gave no access token" },
+    {
+      what: "gives what is no field value",
+      answer: { body: '{"access_token":"a\\nb","token_type":"bearer"}' },
+      fault: "gave no access token",
+    },
+  ])("cannot be had where its endpoint $what", async ({ answer, fault }) => {
+    const { fields, endpoint, credentials, clock, lines } = await start();
+    endpoint.answer = () => answer;
+    const failures = await Promise.allSettled([fields(), fields()]);
+    expect(failures).toMatchObject([1, 2].map(() => ({ reason: { code: "upstream_credentials", status: 502 } })));
+    expect(credentials.status()).toContain(fault);
+    // The next ones fail at once, for a second.
+    await expect(fields()).rejects.toMatchObject({ message: expect.not.stringContaining("127.0.0.1") as string });
+    expect(endpoint.asked).toHaveLength(1);
+    endpoint.answer = () => ({ body: JSON.stringify(good) });
+    clock.advance("1s");
+    expect(await fields()).toEqual(["authorization", "Bearer t1"]);
+    expect(credentials.status()).toBeUndefined();
+    expect(lines).toEqual([expect.stringContaining(fault), "an OAuth2 token can be had again"]);
+    expect(lines.join()).not.toContain("127.0.0.1");
   });
 
-  test("files that change are used for new connections", async () => {
-    const clock = new ManualClock();
-    const caFile = join(await folder(), "ca.pem");
-    await writeFile(caFile, pem("other-ca"));
-    const registry = await startRegistry({ tls: { cert: pem("server"), key: pem("server-key") } });
-    const { upstream, environment } = openUpstream([registry], { tls: { caFile } }, { clock });
-    const call = () => upstream.call(acceptCall({ deadline: clock.now() + 10_000 }));
-    await expect(call()).rejects.toMatchObject({ proxyError: "tls_certificate_error" });
-    await writeFile(caFile, pem("ca"));
-    await passWithLooks(environment.files, clock, 1);
-    expect((await call()).status).toBe(200);
-  });
-});
-
-describe("an HTTP proxy", () => {
-  async function startProxy(status = 200) {
-    const seen: string[] = [];
-    const authorizations: (string | undefined)[] = [];
-    const server = createServer((request, response) => {
-      // Absolute form: a plain request is forwarded.
-      seen.push(`${request.method} ${new URL(request.url!).pathname}`);
-      authorizations.push(request.headers["proxy-authorization"]);
-      if (status !== 200) return response.writeHead(status).end("no");
-      const target = new URL(request.url!);
-      const { "proxy-authorization": _own, ...headers } = request.headers;
-      void forward(target, request, headers, response);
-      return undefined;
-    });
-    server.on("connect", (request, socket, head) => {
-      seen.push("CONNECT");
-      authorizations.push(request.headers["proxy-authorization"]);
-      if (status >= 300) return socket.end(`HTTP/1.1 ${status} No\r\n\r\n`);
-      const [host, port] = request.url!.split(":");
-      const onward = connect(Number(port), host);
-      onward.on("error", () => socket.destroy());
-      socket.on("error", () => onward.destroy()).on("close", () => onward.destroy());
-      socket.write(`HTTP/1.1 ${status} OK\r\n\r\n`);
-      onward.write(head);
-      socket.pipe(onward).pipe(socket);
-      return undefined;
-    });
-    return { seen, authorizations, port: await listen(server) };
-  }
-
-  async function forward(
-    target: URL,
-    request: IncomingMessage,
-    headers: object,
-    response: ServerResponse,
-  ): Promise<void> {
-    const { request: send } = await import("node:http");
-    const onward = send(target, { method: request.method ?? "GET", headers: { ...headers } }, (answer) => {
-      response.writeHead(answer.statusCode!, answer.headers);
-      answer.pipe(response);
-    });
-    onward.on("error", () => response.destroy());
-    request.pipe(onward);
-  }
-
-  test.each([200, 201, 204])("carries TLS through a tunnel (%i), which is verified end to end", async (status) => {
-    const proxy = await startProxy(status);
-    const registry = await startRegistry({ tls: { cert: pem("server"), key: pem("server-key") } });
-    const keys = { httpProxy: `http://user:pass@127.0.0.1:${proxy.port}`, tls: { caFile: pemPath("ca") } };
-    const { upstream } = openUpstream([registry], keys);
-    expect((await upstream.call(acceptCall())).status).toBe(200);
-    expect(proxy.seen[0]).toBe("CONNECT");
-    expect(proxy.authorizations[0]).toBe(`Basic ${Buffer.from("user:pass").toString("base64")}`);
-    expect(registry.calls.last?.headers).not.toHaveProperty("proxy-authorization");
-    const distrusting = openUpstream([registry], { httpProxy: keys.httpProxy });
-    await expect(distrusting.upstream.call(acceptCall())).rejects.toMatchObject({
-      proxyError: "tls_certificate_error",
-    });
+  it("that does not come is waited for no longer than the call lasts, nor than 10 s", async () => {
+    const { fields, endpoint, credentials, clock } = await start();
+    endpoint.answer = () => undefined;
+    await expect(fields(20)).rejects.toMatchObject({ code: "upstream_timeout", status: 504 });
+    const waiting = fields(60_000).catch((error: unknown) => error);
+    await until(() => endpoint.asked.length === 1);
+    clock.advance("10s");
+    expect(await waiting).toMatchObject({ code: "upstream_credentials" });
+    expect(credentials.status()).toContain("did not answer in time");
   });
 
-  test("forwards plain requests", async () => {
-    const proxy = await startProxy();
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry], { httpProxy: `http://127.0.0.1:${proxy.port}` });
-    expect((await upstream.call(acceptCall())).status).toBe(200);
-    expect(proxy.seen).toEqual([
-      "GET /registry/metadata/v1/info",
-      "POST /registry/transfer-instruction/v1/00aa/choice-contexts/accept",
-    ]);
-  });
-
-  test.each([407, 502])("that refuses the tunnel with %i is 502", async (status) => {
-    const proxy = await startProxy(status);
-    const registry = await startRegistry({ tls: { cert: pem("server"), key: pem("server-key") } });
-    const keys = { httpProxy: `http://127.0.0.1:${proxy.port}`, tls: { caFile: pemPath("ca") } };
-    const { upstream } = openUpstream([registry], keys);
-    await expect(upstream.call(acceptCall())).rejects.toMatchObject({
-      status: 502,
-      message: expect.stringMatching(/cannot be reached through the configured HTTP proxy/),
-    });
-  });
-
-  test("that wants to know who we are for plain requests is 502", async () => {
-    const proxy = await startProxy(407);
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry], { httpProxy: `http://127.0.0.1:${proxy.port}` });
-    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 502 });
-    expect(registry.calls.total).toBe(0);
-  });
-
-  test("a client that goes away and a deadline end calls through it too", async () => {
-    const proxy = await startProxy();
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry], { httpProxy: `http://127.0.0.1:${proxy.port}` });
-    await upstream.call(acceptCall());
-    await registry.faults.set({ kind: "hang" });
-    await expect(upstream.call(acceptCall({ deadline: inTime(100) }))).rejects.toMatchObject({
-      status: 504,
-    });
-    expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
+  it("whose endpoint is not there cannot be had", async () => {
+    const { fields, credentials } = await start({ tokenUrl: "http://127.0.0.1:1/token" });
+    await expect(fields()).rejects.toMatchObject({ code: "upstream_credentials" });
+    expect(credentials.status()).toContain("cannot be reached");
   });
 });

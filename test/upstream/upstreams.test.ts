@@ -1,146 +1,147 @@
 import { describe, expect, test } from "vitest";
-import { AdminClaims, Upstreams } from "../../src/upstream/upstreams.ts";
-import {
-  acceptCall,
-  ADMIN,
-  inTime,
-  openUpstreams,
-  OTHER_ADMIN,
-  startRegistry,
-  upstreamConfigs,
-} from "../support/upstream-registries.ts";
+import { TestClock } from "../support/clock.ts";
+import { type Registry, startRegistry, STRANGER } from "../support/registry.ts";
+import { until } from "../support/until.ts";
+import { useUpstreams } from "../support/upstream.ts";
 
-test("only enabled upstreams are there, by alias and by configured admin", () => {
-  const { upstreams } = openUpstreams(
-    upstreamConfigs(
-      { name: "one", urls: ["http://127.0.0.1:1"], admin: ADMIN },
-      { name: "unused", urls: ["http://127.0.0.1:1"], admin: OTHER_ADMIN, enabled: false },
-      { name: "two", urls: ["http://127.0.0.1:1"] },
-    ),
-  );
-  expect(upstreams.all.map(({ name }) => name)).toEqual(["one", "two"]);
-  expect(upstreams.byAdmin(ADMIN)).toBe(upstreams.byName("one"));
-  expect(upstreams.byAdmin(OTHER_ADMIN)).toBeUndefined();
-  expect(upstreams.byName("unused")).toBeUndefined();
-  expect(upstreams.unlearned).toBe(true);
-});
+/** The upstream's keys without its admin, which has to be learned. */
+function unpinned(registry: Registry, keys: object = {}): object {
+  const { admin: _admin, ...others } = registry.upstream(keys);
+  return others;
+}
 
-test("upstreams start while everything is down, and say so", async () => {
-  const { upstreams } = openUpstreams(upstreamConfigs({ name: "one", urls: ["http://127.0.0.1:1"] }));
-  upstreams.start();
-  await expect.poll(() => upstreams.status()[0]?.lastError).toMatch(/refused the connection/);
-  expect(upstreams.status()).toMatchObject([{ name: "one", admin: undefined, state: "unproved", breaker: "closed" }]);
+const wait = (gateway: { clock: { now(): number } }) => ({ deadline: gateway.clock.now() + 5_000 });
+
+describe("which registry an upstream is", () => {
+  test("a configured admin is known at once, another one is learned from the info", async () => {
+    const [one, two] = [await startRegistry("amulet"), await startRegistry("bonds")];
+    const gateway = useUpstreams([one, unpinned(two)]);
+    expect(gateway.upstreams.byAdmin(one.admin)?.name).toBe("amulet");
+    expect(gateway.upstreams.byAdmin(two.admin)).toBeUndefined();
+    expect(gateway.upstreams.hasUnlearned).toBe(true);
+    expect(await gateway.upstream("bonds").learnAdmin(wait(gateway))).toBe(two.admin);
+    expect(gateway.upstreams.byAdmin(two.admin)?.name).toBe("bonds");
+    expect(gateway.upstreams.hasUnlearned).toBe(false);
+    expect(gateway.upstreams.sole).toBeUndefined();
+  });
+
+  test.each([
+    { name: "is down", script: undefined, code: /upstream_unreachable|upstream_down/ },
+    { name: "names nobody", script: { body: {} }, code: /upstream_invalid|upstream_down/ },
+    { name: "answers 429", script: { status: 429, body: "x" }, code: /upstream_paused/ },
+  ])("an admin cannot be learned of a registry that $name", async ({ script, code }) => {
+    const registry = await startRegistry();
+    if (script === undefined) await registry.close();
+    else registry.on("info", script);
+    const gateway = useUpstreams([unpinned(registry)]);
+    const error = await gateway
+      .upstream()
+      .learnAdmin(wait(gateway))
+      .catch((error: unknown) => error);
+    expect((error as { code: string }).code).toMatch(code);
+  });
+
+  test("a registry whose first info met a 429 is learned when the pause is over", async () => {
+    const clock = TestClock.running();
+    const registry = await startRegistry();
+    registry.on("info", { status: 429, fields: ["retry-after", "7"], body: "x" });
+    const gateway = useUpstreams([unpinned(registry)], { clock });
+    await until(() => gateway.count("info http_429") === 1);
+    registry.on("info", undefined);
+    clock.advance("7s");
+    await until(() => !gateway.upstreams.hasUnlearned);
+  });
+
+  test("nodes that name different admins, with none configured, disable the upstream", async () => {
+    const registry = await startRegistry("amulet", { nodes: 2 });
+    registry.on("info", { body: { adminId: STRANGER } }, 1);
+    const gateway = useUpstreams([unpinned(registry)]);
+    await until(() => gateway.upstream().status().state === "disabled");
+    const { text, error } = await gateway.call("transfer_factory");
+    expect(text).toBe("503 upstream_disabled");
+    expect(error?.message).toMatch(
+      /its nodes name different admins, .+ and .+, and which is right cannot be known until `admin` says so/,
+    );
+    expect(gateway.upstream().status().cause).toMatch(/its nodes name different admins/);
+    await expect(gateway.upstream().learnAdmin(wait(gateway))).rejects.toMatchObject({ code: "upstream_disabled" });
+    expect(registry.count()).toBe(0);
+    gateway.reload([registry.upstream()]);
+    expect((await gateway.call("transfer_factory")).text).toBe("200");
+  });
+
+  test("two upstreams of one admin are both disabled until one is pinned", async () => {
+    const registry = await startRegistry("amulet", { nodes: 2 });
+    const [one, two] = registry.urls.map((url) => [url]);
+    const gateway = useUpstreams([unpinned(registry, { urls: one }), unpinned(registry, { name: "twin", urls: two })]);
+    await until(() => !gateway.upstreams.hasUnlearned);
+    for (const name of ["amulet", "twin"])
+      expect((await gateway.call("transfer_factory", { name })).text).toBe("503 upstream_disabled");
+    expect(gateway.upstream().whyDisabled()?.message).toMatch(/it and the registry "twin" name the same admin/);
+    gateway.reload([registry.upstream({ urls: one }), unpinned(registry, { name: "twin", urls: two })]);
+    expect((await gateway.call("transfer_factory")).text).toBe("200");
+    expect((await gateway.call("transfer_factory", { name: "twin" })).text).toBe("503 upstream_disabled");
+    expect(gateway.upstreams.byAdmin(registry.admin)?.name).toBe("amulet");
+  });
 });
 
 describe("a reload", () => {
-  test("lets an alias stand for its new admin in no request that began before", () => {
-    const config = (admin: string) => upstreamConfigs({ name: "prod", admin, urls: ["http://127.0.0.1:1"] });
-    const { upstreams, environment } = openUpstreams(config(ADMIN));
-    const next = new Upstreams(config(OTHER_ADMIN), environment, upstreams);
-    expect(next.byAdmin(OTHER_ADMIN)).toBe(next.byName("prod"));
-    expect(next.byAdmin(ADMIN)).toBeUndefined();
-    expect(upstreams.byAdmin(OTHER_ADMIN)).toBeUndefined();
-    expect(upstreams.byAdmin(ADMIN)).toBe(upstreams.byName("prod"));
+  test.each([
+    { name: "auth", keys: { auth: { bearer: "another-token" } } },
+    { name: "mode", keys: { mode: "cache-only" } },
+    { name: "timeout and validation", keys: { timeout: "3s", validation: "strict", proofEvery: "10m" } },
+  ])("that changes $name keeps proofs, connections and limits", async ({ keys }) => {
+    const registry = await startRegistry();
+    const rateLimit = { requests: "5/1m" };
+    const gateway = useUpstreams([registry.upstream({ rateLimit })]);
+    for (let i = 0; i < 3; i += 1) await gateway.call("transfer_factory");
+    gateway.reload([registry.upstream({ rateLimit, ...keys })]);
+    gateway.reload([registry.upstream({ rateLimit, ...keys, mode: "normal" })]);
+    expect((await gateway.call("transfer_accept")).text).toBe("200");
+    expect((await gateway.call("transfer_accept")).text).toBe("429 rate_limited");
+    expect([registry.count("info"), registry.nodes[0]!.accepted]).toEqual([1, 1]);
   });
 
-  async function openTwo() {
-    const [first, second] = [await startRegistry(), await startRegistry({ admin: OTHER_ADMIN })];
-    const keys = { one: { name: "one", urls: [first.url] }, two: { name: "two", urls: [second.url] } };
-    const opened = openUpstreams(upstreamConfigs(keys.one, keys.two));
-    await Promise.all(opened.upstreams.all.map((upstream) => upstream.learnAdmin(inTime(5_000))));
-    return { first, second, keys, ...opened };
-  }
-
-  test("keeps what did not change as it is", async () => {
-    const { keys, upstreams, environment } = await openTwo();
-    const next = new Upstreams(upstreamConfigs(keys.two, keys.one), environment, upstreams);
-    expect(next.byName("one")).toBe(upstreams.byName("one"));
-    expect(next.byAdmin(OTHER_ADMIN)).toBe(upstreams.byName("two"));
-    await upstreams.closeExcept(next);
-    expect((await next.byName("one")!.call(acceptCall())).status).toBe(200);
-    await next.close();
+  test("that adds a URL asks the new node alone, and one that takes a URL out closes its connections", async () => {
+    const registry = await startRegistry("amulet", { nodes: 2 });
+    const [first, second] = registry.urls;
+    const gateway = useUpstreams([registry.upstream({ urls: [first] })]);
+    await gateway.call("transfer_factory");
+    gateway.reload([registry]);
+    await until(() => gateway.count("info success") === 2);
+    expect(registry.of("info").map(({ node }) => node)).toEqual([0, 1]);
+    gateway.reload([registry.upstream({ urls: [second] })]);
+    registry.calls.length = 0;
+    for (let i = 0; i < 5; i += 1) expect((await gateway.call("transfer_factory")).text).toBe("200");
+    expect(registry.of().every(({ node }) => node === 1)).toBe(true);
   });
 
-  test("lets calls of a removed upstream end and closes it then", async () => {
-    const { first, keys, upstreams, environment } = await openTwo();
-    const old = upstreams.byName("one")!;
-    first.slow(100);
-    const running = old.call(acceptCall());
-    const next = new Upstreams(upstreamConfigs(keys.two), environment, upstreams);
-    const closed = upstreams.closeExcept(next);
-    expect((await running).status).toBe(200);
-    await closed;
-    await expect.poll(() => first.connections.open).toBe(0);
-    await expect(old.call(acceptCall())).rejects.toMatchObject({ status: 503 });
-    expect(next.byAdmin(ADMIN)).toBeUndefined();
-    await next.close();
-  });
-
-  test("does not ask nodes again for what they proved, when only other keys changed", async () => {
-    const { first, keys, upstreams, environment } = await openTwo();
-    const configs = upstreamConfigs({ ...keys.one, timeout: "3s" }, keys.two);
-    const next = new Upstreams(configs, environment, upstreams);
-    const changed = next.byName("one")!;
-    expect(changed).not.toBe(upstreams.byName("one"));
-    expect(changed.admin).toBe(ADMIN);
-    expect(next.byAdmin(ADMIN)).toBe(changed);
-    await changed.call(acceptCall());
-    expect(first.calls.count("info")).toBe(1);
-    await upstreams.closeExcept(next);
-    await next.close();
-  });
-
-  test("proves a node that came anew, and an admin that changed", async () => {
-    const { first, second, keys, upstreams, environment } = await openTwo();
-    const configs = upstreamConfigs({ ...keys.one, urls: [second.url] });
-    const next = new Upstreams(configs, environment, upstreams);
-    expect(next.byName("one")!.admin).toBeUndefined();
-    expect(await next.byName("one")!.learnAdmin(inTime(5_000))).toBe(OTHER_ADMIN);
-    expect(first.calls.count("info")).toBe(1);
-    await upstreams.closeExcept(next);
-    await next.close();
-  });
-
-  test("frees an admin for the upstream that came second", async () => {
-    const [first, second] = [await startRegistry(), await startRegistry()];
-    const [one, two] = [
-      { name: "one", urls: [first.url] },
-      { name: "two", urls: [second.url] },
-    ];
-    const { upstreams, environment } = openUpstreams(upstreamConfigs(one, two));
-    await upstreams.byName("one")!.learnAdmin(inTime(5_000));
-    await upstreams
-      .byName("two")!
-      .learnAdmin(inTime(5_000))
-      .catch(() => undefined);
-    expect(upstreams.byName("two")!.state).toBe("disabled");
-    const next = new Upstreams(upstreamConfigs(two), environment, upstreams);
-    expect(next.byName("two")!.state).toBe("up");
-    expect(next.byAdmin(ADMIN)?.name).toBe("two");
-    await upstreams.closeExcept(next);
-    await next.close();
-  });
-
-  test("lets an alias move to another registry without mixing the two up", async () => {
-    const { first, second, upstreams, environment } = await openTwo();
-    const swapped = upstreamConfigs({ name: "one", urls: [second.url] }, { name: "two", urls: [first.url] });
-    const next = new Upstreams(swapped, environment, upstreams);
-    await Promise.all(next.all.map((upstream) => upstream.learnAdmin(inTime(5_000))));
-    expect(next.byAdmin(ADMIN)?.name).toBe("two");
-    expect(next.byAdmin(OTHER_ADMIN)?.name).toBe("one");
-    await upstreams.closeExcept(next);
-    await next.close();
+  test("that pins another admin forgets the proofs", async () => {
+    const registry = await startRegistry();
+    const gateway = useUpstreams([registry]);
+    await gateway.call("transfer_factory");
+    gateway.reload([registry.upstream({ admin: STRANGER })]);
+    expect((await gateway.call("transfer_factory")).text).toBe("502 wrong_admin");
+    expect(registry.count()).toBe(1);
   });
 });
 
-test("an upstream that was removed claims nothing any more", () => {
-  const claims = new AdminClaims();
-  const contested: string[] = [];
-  const onContest = (admin: string) => contested.push(admin);
-  claims.reset({ names: ["one"], kept: new Set(), configured: [], found: [], onContest });
-  expect(claims.claim("a", "one")).toBeUndefined();
-  expect(claims.claim("a", "gone")).toMatch(/"one" and "gone"/);
-  expect(contested).toEqual([]);
-  expect(claims.claim("b", "gone")).toBeUndefined();
-  expect(claims.holder("b")).toBeUndefined();
+test("in cache-only mode nothing is asked, not even the info", async () => {
+  const registry = await startRegistry();
+  const gateway = useUpstreams([registry.upstream({ mode: "cache-only" })]);
+  expect((await gateway.call("instruments")).text).toBe("503 cache_only");
+  expect(await gateway.upstream().learnAdmin(wait(gateway))).toBe(registry.admin);
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  expect(registry.nodes[0]!.accepted).toBe(0);
+  expect(gateway.upstream().status()).toMatchObject({
+    mode: "cache-only",
+    cause: "cache-only: nothing is asked of it",
+  });
+});
+
+test("an upstream that is not enabled is not there", async () => {
+  const [one, two] = [await startRegistry("amulet"), await startRegistry("bonds")];
+  const gateway = useUpstreams([one, two.upstream({ enabled: false })]);
+  expect(gateway.upstreams.all.map(({ name }) => name)).toEqual(["amulet"]);
+  expect(gateway.upstreams.sole?.name).toBe("amulet");
+  expect(gateway.upstreams.byName("bonds")).toBeUndefined();
 });

@@ -1,212 +1,219 @@
-import { setImmediate as afterThisTurn } from "node:timers/promises";
-import type { Redis } from "ioredis";
-import { type Clock, type Duration, type Instant, TimedOut, withReply } from "../../clock.ts";
+import type { Logger } from "pino";
+import { type CancelTimer, type Clock, type Duration, type Instant, settledWithin, withDeadline } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
-import type { FileWatcher } from "../../config/watched-files.ts";
-import { Recurrence } from "../../recurrence.ts";
-import { createClient, createSubscriber, readFault, type RedisClient } from "./client.ts";
-import type { RedisObserver } from "./observer.ts";
-import { Keys } from "./keys.ts";
-import type { Message } from "./messages.ts";
-import { runScript, type ScriptCall } from "./scripts.ts";
-import { Seals } from "./seals.ts";
-import { Subscription } from "./subscription.ts";
+import type { SharingObserver } from "../ports.ts";
+import { causeOf } from "./cause.ts";
+import {
+  type Clients,
+  type Commands,
+  createClients,
+  disconnect,
+  GIVE_UP_AFTER,
+  type Login,
+  loginOf,
+} from "./clients.ts";
+import { Health } from "./health.ts";
+import { inTime, Late, TICKS } from "./in-time.ts";
 
-export interface RedisConnectionOptions {
-  config: RedisConfig;
-  clock: Clock;
-  files: FileWatcher;
-  observer: RedisObserver;
+/** While Redis is up. */
+const REFRESH_EVERY: Duration = 1_000;
+
+/** After a failure Redis is left alone for so long: one that hangs, or answers errors, costs nothing. */
+const PAUSE: Duration = 500;
+
+/** Late twice in this time, it is no hiccup. */
+const LATE_AGAIN: Duration = 5_000;
+
+/** What may wait to be written. Beyond it Redis does not keep up, and what comes is not worth the memory. */
+const MOST_BEHIND = 16 * 2 ** 20;
+
+/** Sends a command, and rejects when it fails or is late. */
+export type Ask = <T>(command: string, send: (redis: Commands) => Promise<T>) => Promise<T>;
+
+export interface Subscription {
+  readonly channel: string;
+  readonly received: (message: string) => void;
+  /** Done at each connect before anything else is asked, and each second; where it fails, Redis is away. */
+  readonly refresh: (ask: Ask) => Promise<unknown>;
 }
 
-/** The deadline of a command that no request waits for. */
-const COMMAND_TIMEOUT: Duration = 1_000;
+export interface ConnectionOptions {
+  readonly config: RedisConfig;
+  /** Of the files that `config` names, by path. */
+  readonly texts: ReadonlyMap<string, string>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly observer: SharingObserver;
+}
 
-/** How long a write may take. Only those who wait for a lease wait for it. */
-const WRITE_TIMEOUT: Duration = 2_000;
-
-/** What may wait to be written. Beyond it Redis is not keeping up, and what comes is not worth the memory. */
-const MOST_UNWRITTEN = 16 * 1024 * 1024;
-
-const CONNECT_AGAIN_AFTER: Duration = 100;
-
-/** Is notified of the connection and of messages. */
-export interface ConnectionListener {
-  /** The connection is there (again); nothing read through an earlier one holds any more. */
-  connected(): void;
-  disconnected(reason: string): void;
-  /** Messages come again, and some may not have come. */
-  missed(): void;
-  received(message: Message): void;
+/** One connection and one subscription, from their making to their first failure. */
+interface Session extends Clients {
+  /** Why the connection broke, as the first event since it was fine said; what commands say then tells less. */
+  broken: string | undefined;
+  /** When it was late last. */
+  lateAt: Instant;
 }
 
 /**
- * The connection to Redis: commands with deadlines, messages, and writes off the requests' path. Reconnects by itself
- * for ever. Whether Redis is worth asking is decided by those who use it (see PartitionViews).
+ * The way to Redis. It is up from when a session has connected, subscribed and refreshed until anything fails; then the session
+ * is closed, and the next one is tried after a pause. Nobody waits for that: without a session, commands have no answer.
  */
 export class RedisConnection {
-  readonly keys: Keys;
-  readonly seals: Seals;
-  readonly isCluster: boolean;
-  private readonly clock: Clock;
-  private readonly observer: RedisObserver;
-  private readonly client: RedisClient;
-  private readonly subscriber: Redis;
-  private readonly messages: Subscription;
-  private readonly faults: ConnectionFaults;
-  /** Writes under way, and what they hold in memory. */
-  private readonly writing = new Set<Promise<unknown>>();
-  private unwrittenBytes = 0;
-  private isClosed = false;
+  private readonly options: ConnectionOptions;
+  private readonly health: Health;
+  private login: Login;
+  private subscription: Subscription | undefined;
+  private session: Session | undefined;
+  private cancelTimer: CancelTimer = () => {};
+  private readonly behind = new Set<Promise<unknown>>();
+  private bytesBehind = 0;
 
-  /** @throws when a file of the configuration cannot be read. */
-  constructor({ config, clock, files, observer }: RedisConnectionOptions) {
-    this.clock = clock;
-    this.observer = observer;
-    this.seals = new Seals(config, files, (fault) => observer.sealKeyLooked(fault));
-    this.keys = new Keys(config.keyPrefix, this.seals.areOn);
-    this.isCluster = config.cluster !== undefined;
-    this.client = createClient(config, clock);
-    this.messages = new Subscription({ channel: this.keys.channel, seals: this.seals, clock, observer });
-    this.subscriber = createSubscriber(config, clock, this.messages.bound);
-    this.faults = new ConnectionFaults(clock);
+  constructor(options: ConnectionOptions) {
+    this.options = options;
+    this.health = new Health(options.clock, options.log);
+    this.login = loginOf(options.config);
   }
 
-  /** Connects, now and whenever the connection is lost. */
-  start(listener: ConnectionListener): void {
-    this.client.on("ready", () => {
-      this.faults.connected();
-      listener.connected();
-    });
-    this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
-    this.subscriber.on("ready", () => this.faults.forget());
-    this.messages.start(this.subscriber, {
-      missed: () => {
-        this.faults.forget();
-        listener.missed();
-      },
-      received: (message) => listener.received(message),
-      failed: (error) => this.faults.note(error),
-    });
-    for (const client of [this.client, this.subscriber]) {
-      client.on("error", (error: unknown) => this.noteConnection(error));
-      // The client gives up for good when a sentinel reports a failover while it is looking for the master.
-      client.on("end", () => this.clock.after(CONNECT_AGAIN_AFTER, () => this.connect(client)));
-      this.connect(client);
-    }
+  status(): ReturnType<Health["status"]> {
+    return this.health.status();
   }
 
-  /** See {@link Subscription.whenSubscribed}. */
-  whenSubscribed(timeout: Duration): Promise<void> {
-    return this.messages.whenSubscribed(timeout);
+  /** Connects in the background, and again for ever. */
+  start(subscription: Subscription): void {
+    this.subscription = subscription;
+    this.open(subscription);
   }
 
-  /** See {@link Subscription.format}. */
-  message(message: Message): string {
-    return this.messages.format(message);
+  takeLogin(config: RedisConfig): void {
+    this.login = loginOf(config);
   }
 
-  /** For people: why the last command or connection failed. */
-  get lastError(): string | undefined {
-    return this.faults.last;
-  }
-
-  /** Whether there is a connection to send something through. */
-  get isConnected(): boolean {
-    return this.client.status === "ready";
-  }
-
-  /** Runs a script; rejects at once without a connection, and when Redis refuses or does not answer within `timeout`. */
-  async run(call: ScriptCall, timeout: Duration = COMMAND_TIMEOUT): Promise<unknown> {
-    if (!this.isConnected) throw new Error("not connected to Redis");
-    const { name } = call.script;
-    const start = this.clock.now();
+  /** Gives Redis' answer; undefined when it is away, fails, or is late. Never rejects. */
+  async ask<T>(
+    command: string,
+    send: (redis: Commands) => Promise<T>,
+    ticks: number = TICKS.request,
+  ): Promise<T | undefined> {
+    const session = this.usable(command);
+    if (session === undefined) return undefined;
     try {
-      const reply = await withReply(runScript(this.client, call), timeout, this.clock);
-      this.observer.commandEnded(name, "ok", this.clock.now() - start);
-      return reply;
+      return await this.send({ session, command, ticks }, send);
     } catch (error) {
-      this.faults.note(error);
-      this.observer.commandEnded(name, error instanceof TimedOut ? "timeout" : "error", this.clock.now() - start);
-      throw error;
+      if (error instanceof Late) this.doubt(session, error);
+      else this.fail(session, error);
+      return undefined;
     }
   }
 
-  /**
-   * Runs a script that stores something, some time soon; says nothing of how it ended. `make` is called off the path of
-   * the request; `bytes` is roughly what it keeps in memory until it is written.
-   */
-  write(make: () => ScriptCall, bytes: number): void {
-    if (this.unwrittenBytes + bytes > MOST_UNWRITTEN) return this.observer.writeDropped();
-    this.unwrittenBytes += bytes;
-    const sent: Promise<unknown> = afterThisTurn()
-      .then(() => this.run(make(), WRITE_TIMEOUT))
-      .catch(() => undefined)
+  /** Sends a command that nobody waits for; what Redis does not take in time is lost. */
+  tell(command: string, bytes: number, send: (redis: Commands) => Promise<unknown>): void {
+    const session = this.usable(command, bytes);
+    if (session === undefined) return;
+    this.bytesBehind += bytes;
+    const written = this.observed(command, async () => send(session.commands))
+      .catch((error: unknown) => this.fail(session, error))
       .finally(() => {
-        this.writing.delete(sent);
-        this.unwrittenBytes -= bytes;
+        this.behind.delete(written);
+        this.bytesBehind -= bytes;
       });
-    this.writing.add(sent);
+    this.behind.add(written);
   }
 
-  /** Resolves when all that was to be written so far is in Redis or has failed, at the latest after `timeout`. */
-  async settled(timeout: Duration): Promise<void> {
-    await withReply(Promise.all(this.writing), timeout, this.clock).catch(() => undefined);
+  async close(timeout: Duration): Promise<void> {
+    this.subscription = undefined;
+    this.cancelTimer();
+    await settledWithin(Promise.all(this.behind), timeout, this.options.clock);
+    const { session } = this;
+    if (session !== undefined) this.fail(session, new Error("Connection is closed"));
   }
 
-  /** Ends the connection after what is under way, within `deadline`. */
-  async close(deadline: Instant): Promise<void> {
-    await this.settled(Math.max(0, deadline - this.clock.now()));
-    this.isClosed = true;
-    this.seals.close();
-    for (const client of [this.client, this.subscriber]) client.disconnect();
+  private usable(command: string, bytes = 0): Session | undefined {
+    if (this.health.isUp && this.bytesBehind + bytes <= MOST_BEHIND) return this.session;
+    this.options.observer.commandEnded(command, "skipped", 0);
+    return undefined;
   }
 
-  private connect(client: RedisClient): void {
-    if (this.isClosed) return;
-    client.connect().catch((error: unknown) => {
-      // "Connection is closed" says less than the error that closed it, which has an event of its own.
-      if (this.lastError === undefined) this.faults.note(error);
-    });
+  private send<T>({ session, command, ticks }: Question, send: (redis: Commands) => Promise<T>): Promise<T> {
+    const { clock } = this.options;
+    return this.observed(command, () => inTime(async () => send(session.commands), ticks, clock));
   }
 
-  private noteConnection(error: unknown): void {
-    this.faults.note(error);
-    const why = this.isClosed ? undefined : this.faults.tell(error);
-    if (why !== undefined) this.observer.connectionFailed(why);
+  private async observed<T>(command: string, work: () => Promise<T>): Promise<T> {
+    const { clock, observer } = this.options;
+    const start = clock.now();
+    let outcome: "ok" | "error" = "error";
+    try {
+      const answer = await work();
+      outcome = "ok";
+      return answer;
+    } finally {
+      observer.commandEnded(command, outcome, (clock.now() - start) / 1_000);
+    }
+  }
+
+  private open(subscription: Subscription): void {
+    const { config, texts } = this.options;
+    const clients = createClients(config, this.login, texts);
+    const session: Session = { ...clients, broken: undefined, lateAt: -Infinity };
+    this.session = session;
+    for (const client of new Set<Commands>([session.commands, session.subscriber])) {
+      const note = (error: unknown): void => void (session.broken ??= causeOf(error));
+      for (const event of ["error", "node error", "sentinelError"]) client.on(event, note);
+      client.on("end", () => this.fail(session, new Error("Connection is closed")));
+    }
+    session.subscriber.on("message", (_channel: string, message: string) => subscription.received(message));
+    this.begin(session, subscription).catch((error: unknown) => this.fail(session, error));
+  }
+
+  private async begin(session: Session, subscription: Subscription): Promise<void> {
+    const { clock } = this.options;
+    const connected = Promise.all([...new Set([session.commands, session.subscriber])].map((each) => each.connect()));
+    // What is told from now on is heard, and what was told before is read.
+    const subscribed = connected.then(() => session.subscriber.subscribe(subscription.channel));
+    const late = (): Error => new Error("no connection in time");
+    await withDeadline(subscribed, { deadline: clock.now() + GIVE_UP_AFTER }, late, clock);
+    await this.refresh(session, subscription);
+  }
+
+  private async refresh(session: Session, subscription: Subscription): Promise<void> {
+    await subscription.refresh((command, send) => this.send({ session, command, ticks: TICKS.background }, send));
+    if (this.session !== session) return;
+    session.broken = undefined;
+    this.health.cameUp();
+    this.cancelTimer();
+    this.cancelTimer = this.options.clock.after(REFRESH_EVERY, () => this.refreshAgain(session));
+  }
+
+  private refreshAgain(session: Session): void {
+    const { subscription } = this;
+    if (subscription === undefined) return;
+    this.refresh(session, subscription).catch((error: unknown) => this.fail(session, error));
+  }
+
+  /** Leaves a Redis alone that was late once, until it has answered what no request waits for. */
+  private doubt(session: Session, late: Late): void {
+    if (this.session !== session || !this.health.isUp) return;
+    const now = this.options.clock.now();
+    if (now - session.lateAt < LATE_AGAIN) return this.fail(session, late);
+    session.lateAt = now;
+    this.health.wentAway(causeOf(late));
+    this.refreshAgain(session);
+  }
+
+  private fail(session: Session, error: unknown): void {
+    if (this.session !== session) return;
+    this.session = undefined;
+    this.cancelTimer();
+    for (const client of [session.commands, session.subscriber]) disconnect(client);
+    const { subscription } = this;
+    if (subscription === undefined) return;
+    this.health.wentAway(session.broken ?? causeOf(error));
+    this.cancelTimer = this.options.clock.after(PAUSE, () => this.open(subscription));
   }
 }
 
-/** What failed last, and why there is no connection: said once, though it is tried twice a second. */
-class ConnectionFaults {
-  /** For people; undefined: nothing since there is a connection. */
-  last: string | undefined;
-  /** There was a connection: what passes by itself is known by the change of state that it causes. */
-  private hasConnected = false;
-  /** Of why connecting failed. */
-  private readonly recurrence: Recurrence;
-
-  constructor(clock: Clock) {
-    this.recurrence = new Recurrence(clock);
-  }
-
-  connected(): void {
-    this.hasConnected = true;
-    this.forget();
-  }
-
-  note(error: unknown): void {
-    this.last = error instanceof Error ? error.message : String(error);
-  }
-
-  forget(): void {
-    this.last = undefined;
-  }
-
-  /** Undefined: it was reported lately, or is reported otherwise. */
-  tell(error: unknown): string | undefined {
-    const { text, isPermanent } = readFault(error);
-    if (this.hasConnected && !isPermanent) return undefined;
-    return this.recurrence.isDue(text) ? text : undefined;
-  }
+interface Question {
+  readonly session: Session;
+  readonly command: string;
+  readonly ticks: number;
 }

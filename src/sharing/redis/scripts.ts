@@ -1,73 +1,103 @@
-import type { Cluster, Redis } from "ioredis";
+import type { ClientContext, Result } from "ioredis";
+import { EVERYBODY } from "../epochs.ts";
+import { SLOTS } from "../windows.ts";
 
-/** A Lua script that Redis runs as one command; without `lua`, a command of Redis's own. */
-export interface Script {
-  /** For traces. Also the name of the command that the client has for it. */
-  readonly name: string;
-  readonly lua?: string;
+declare module "ioredis" {
+  interface RedisCommander<Context extends ClientContext> {
+    readEntryBuffer(key: string): Result<[value: Buffer, remaining: number] | null, Context>;
+    takeCall(key: string, ...windows: number[]): Result<[isGranted: number, retryIn: number], Context>;
+    raiseEpoch(key: string, channel: string, party: string, ...epoch: number[]): Result<string, Context>;
+    keepLease(key: string, token: string, life: number): Result<number, Context>;
+    beat(
+      key: string,
+      replica: string,
+      ...times: [life: number, silent: number, memory: number, mayTakeOver: 0 | 1]
+    ): Result<[live: number, lost: number, longest: number, hasTakenOver: 0 | 1], Context>;
+  }
 }
 
-export const PUBLISH: Script = { name: "publish" };
-export const HDEL: Script = { name: "hdel" };
+/** One round trip for both, and of the same moment. */
+const READ_ENTRY = `
+local value = redis.call('GET', KEYS[1])
+return value and { value, redis.call('PTTL', KEYS[1]) }`;
 
 /**
- * `no-writes` also runs on a read-only replica and in a full Redis; `allow-oom` writes little and also runs in a full
- * Redis, where purging and leasing must go on.
+ * Takes one call in all windows or in none, by Redis's clock. ARGV: for each window its length (ms) and its calls. KEYS: a hash
+ * of \`<length>:<slot>\` → calls. Gives whether it was granted, and else when to ask again.
  */
-export type ScriptFlags = "no-writes" | "allow-oom" | "";
-
-export function defineScript(name: string, flags: ScriptFlags, body: string): Script {
-  return { name, lua: `#!lua${flags === "" ? "" : ` flags=${flags}`}\n${body.trim()}\n` };
-}
-
-/** Lua: a sealed text without its seal. */
-export const PLAIN = `
-local function plain(text) return text and string.match(text, '^[^!]*') or '' end`;
-
-/** Lua for `now`: Redis's time in milliseconds. */
-export const NOW = `
+const TAKE_CALL = `
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
+local now, all = time[1] * 1000 + math.floor(time[2] / 1000), redis.call('HGETALL', KEYS[1])
+local counts, wait, longest = {}, 0, 0
+for i = 1, #all, 2 do
+  local per, at = string.match(all[i], '^(%d+):(%d+)$')
+  local slot = per and per / ${SLOTS}
+  -- Out of its window, or of before the clock was set back.
+  if not slot or (at + ${SLOTS} + 1) * slot <= now or at * slot > now + per then redis.call('HDEL', KEYS[1], all[i])
+  else
+    counts[per] = counts[per] or {}
+    table.insert(counts[per], { at = tonumber(at), calls = tonumber(all[i + 1]) })
+    longest = math.max(longest, per)
+  end
+end
+for w = 1, #ARGV, 2 do
+  local slot, slots, over = ARGV[w] / ${SLOTS}, counts[ARGV[w]] or {}, 1 - ARGV[w + 1]
+  for _, each in ipairs(slots) do over = over + each.calls end
+  table.sort(slots, function(a, b) return a.at < b.at end)
+  for _, each in ipairs(slots) do
+    if over <= 0 then break end
+    over = over - each.calls
+    wait = math.max(wait, (each.at + ${SLOTS} + 1) * slot - now)
+  end
+  longest = math.max(longest, tonumber(ARGV[w]))
+end
+if wait > 0 then return { 0, math.ceil(wait) } end
+for w = 1, #ARGV, 2 do
+  redis.call('HINCRBY', KEYS[1], ARGV[w] .. ':' .. string.format('%.0f', math.floor(now / (ARGV[w] / ${SLOTS}))), 1)
+end
+redis.call('PEXPIRE', KEYS[1], math.ceil(longest * 1.1))
+return { 1, 0 }`;
 
-/** Lua for `now`: Redis's time in milliseconds with microseconds behind the point. */
-export const NOW_MICROSECONDS = `
+/**
+ * Raises an epoch, and tells all replicas. ARGV: channel, party, epoch, and by how much it has to be above what is stored:
+ * 1 for a purge, 0 for what Redis has lost. Gives the epoch as text: an integer reply would be cut off.
+ */
+const RAISE_EPOCH = `
+local stored = ARGV[2] == '${EVERYBODY}' and redis.call('HVALS', KEYS[1]) or redis.call('HMGET', KEYS[1], ARGV[2], '${EVERYBODY}')
+local epoch = tonumber(ARGV[3])
+for _, each in ipairs(stored) do epoch = math.max(epoch, (tonumber(each or 0) or 0) + ARGV[4]) end
+epoch = string.format('%.0f', epoch)
+redis.call('HSET', KEYS[1], ARGV[2], epoch)
+redis.call('PUBLISH', ARGV[1], epoch .. ' ' .. ARGV[2])
+return epoch`;
+
+/** Renews a lease, or ends it (a life of 0), where it is still the holder's. */
+const KEEP_LEASE = `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if ARGV[2] == '0' then return redis.call('DEL', KEYS[1]) end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`;
+
+/**
+ * Says that a replica lives, by Redis's clock. Gives how many have beaten within \`life\`; how many are remembered that have
+ * not for \`silent\`, and since when the first of them has not (ms); and whether this one took the place of one that falls silent.
+ */
+const BEAT = `
 local time = redis.call('TIME')
-local now = time[1] * 1000 + time[2] / 1000`;
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function silent(since) return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - since, 'WITHSCORES') end
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[4])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+local gone = ARGV[5] == '1' and silent(ARGV[3] / 5)[1]
+if gone then redis.call('ZREM', KEYS[1], gone) end
+local lost = silent(ARGV[3])
+return { redis.call('ZCOUNT', KEYS[1], now - ARGV[2], '+inf'), #lost / 2, lost[2] and now - lost[2] or 0, gone and 1 or 0 }`;
 
-/** Lua for `bounded(key, name, most)`: a field of a hash; '' where it is absent, foreign, or longer than `most` bytes. */
-export const BOUNDED = `
-local function bounded(key, name, most)
-  local size = redis.pcall('HSTRLEN', key, name)
-  if type(size) ~= 'number' or size == 0 or size > most then return '' end
-  return redis.call('HGET', key, name)
-end`;
-
-/** Lua: what is under the first key gives way when it is of another type, which no command of ours can read. */
-export function clearForeign(type: "hash" | "string" | "zset"): string {
-  return `
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= '${type}' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end`;
-}
-
-/** What a script takes besides its keys. */
-type ScriptArgument = string | number | Buffer;
-
-/** One run of a script. */
-export interface ScriptCall {
-  readonly script: Script;
-  /** All in one slot of a cluster; of {@link PUBLISH} the channel. */
-  readonly keys: readonly string[];
-  readonly args: readonly ScriptArgument[];
-  /** Strings in the reply come as bytes. */
-  readonly binary?: boolean;
-}
-
-type Command = (keyCount: number, ...keysAndArgs: readonly ScriptArgument[]) => Promise<unknown>;
-
-/** Runs a script by its digest; one that Redis does not know (it was restarted) is sent in full by the client. */
-export function runScript(client: Redis | Cluster, { script, keys, args, binary }: ScriptCall): Promise<unknown> {
-  if (script.lua === undefined) return client.call(script.name, ...keys, ...args);
-  const commands = client as unknown as Record<string, Command | undefined>;
-  if (commands[script.name] === undefined) client.defineCommand(script.name, { lua: script.lua });
-  return commands[binary === true ? `${script.name}Buffer` : script.name]!(keys.length, ...keys, ...args);
-}
+/** By the name of the command that ioredis makes of each. */
+export const SCRIPTS = {
+  readEntry: { lua: READ_ENTRY, numberOfKeys: 1 },
+  takeCall: { lua: TAKE_CALL, numberOfKeys: 1 },
+  raiseEpoch: { lua: RAISE_EPOCH, numberOfKeys: 1 },
+  keepLease: { lua: KEEP_LEASE, numberOfKeys: 1 },
+  beat: { lua: BEAT, numberOfKeys: 1 },
+};

@@ -1,223 +1,122 @@
-import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { stringify } from "yaml";
-import { goTo, PAGES, useConsoleScene } from "../../support/console-scene.ts";
-import { InstalledPackage, npm, ROOT } from "../../support/installed-package.ts";
-import { findFreePort } from "../../support/ports.ts";
+import { execFileSync } from "node:child_process";
+import { readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { TokenStandardClient } from "@canton-network/core-token-standard";
+import { beforeAll, describe, expect, test } from "vitest";
+import { type Deployment, journeys } from "../../acceptance/journeys.ts";
+import { temporaryFolder } from "../../support/gateway.ts";
+import { Child, run, startProcess } from "../../support/process.ts";
+import { blockOf, ROOT } from "../../support/project.ts";
+import { instruments, startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
 
-const ADMIN = `DSO::1220${"13f1b3a8".repeat(8)}`;
-const OTHER = `other::1220${"ab".repeat(32)}`;
-const TOKEN = "operations-token-of-the-test";
-const PAGE = "/registry/metadata/v1/instruments";
-
-let installed: InstalledPackage;
-
-beforeAll(() => {
-  installed = new InstalledPackage();
-}, 600_000);
-
-afterAll(() => installed.dispose());
-
-async function answers(url: string): Promise<boolean> {
-  try {
-    return (await fetch(url)).ok;
-  } catch {
-    return false;
-  }
+function npm(args: readonly string[], cwd: string): void {
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env["PATH"]}` };
+  execFileSync("npm", args, { cwd, env, timeout: 300_000, stdio: ["ignore", "ignore", "inherit"] });
 }
 
-describe("the package, installed from its tarball", () => {
-  test("has a program that says its version", () => {
-    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
-    expect(npm(["exec", "--", "registry-gateway", "--version"], installed.folder).trim()).toContain(version);
-  });
+/** The package as users get it (docs/first-day.md): built, packed, and installed from its tarball in a folder of its own. */
+let folder = "";
+let tarball = "";
+let program: readonly string[] = [];
 
-  test("runs the demo on emitted JavaScript", async () => {
-    const ports = [await findFreePort(), await findFreePort()] as const;
-    const child = installed.start(["demo", "--port", String(ports[0]), "--operations-port", String(ports[1])]);
-    const ended = once(child, "exit");
-    const info = `http://127.0.0.1:${ports[0]}/api/token-standard/v0/registrars/amulet/registry/metadata/v1/info`;
-    await until(() => answers(info));
-    for (const path of ["/docs", "/docs/viewer.js", "/docs/viewer.css"]) {
-      expect((await fetch(`http://127.0.0.1:${ports[0]}${path}`)).status, path).toBe(200);
-    }
-    child.kill("SIGTERM");
-    await ended;
-    expect(child.exitCode).toBe(0);
-  });
+beforeAll(() => {
+  folder = temporaryFolder();
+  npm(["run", "build"], ROOT);
+  npm(["pack", "--loglevel=error", "--ignore-scripts", "--pack-destination", folder], ROOT);
+  tarball = join(
+    folder,
+    readdirSync(folder).find((file) => file.endsWith(".tgz"))!,
+  );
+  writeFileSync(join(folder, "package.json"), '{"private":true,"type":"module"}');
+  npm(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev", tarball], folder);
+  program = [join(folder, "node_modules/.bin/registry-gateway")];
+});
 
-  test("brings the files to run it, and no sources or tests", () => {
-    const files = readdirSync(installed.root, { recursive: true, encoding: "utf8" });
-    expect(files).toContain("dist/console/index.html");
-    expect(files).toContain("dist/viewer/viewer.js");
-    expect(files).toContain("dist/viewer/license.md");
-    expect(files.filter((file) => file.endsWith(".map"))).toEqual([]);
-    expect(files).toContain("config/prometheus/rules.yaml");
-    expect(files).toContain("config/grafana/dashboards/overview.json");
-    expect(files).toContain("config/kubernetes/deployment.yaml");
-    expect(files.filter((file) => /^(src|test)\//.test(file) || /(?<!\.d)\.ts$/.test(file))).toEqual([]);
-  });
+test("the tarball holds what runs, the files to run it with, and no more", () => {
+  const files = execFileSync("tar", ["-tzf", tarball], { encoding: "utf8" }).trimEnd().split("\n");
+  const tops = new Set(files.map((file) => file.split("/")[1]));
+  expect(tops).toEqual(new Set(["dist", "config", "package.json", "README.md", "LICENSE", "CHANGELOG.md"]));
+  const inDist = files.filter((file) => file.startsWith("package/dist/"));
+  expect(inDist.filter((file) => !/\.(js|d\.ts|yaml|html|css|svg|woff2)$/.test(file))).toEqual([]);
+  expect(files.filter((file) => /\.test\.|\/(src|test|tools)\/|[^d]\.tsx?$/.test(file))).toEqual([]);
+  for (const needed of [
+    "dist/main.js",
+    "dist/console/index.html",
+    "dist/spec/openapi.yaml",
+    "config/prometheus/rules.yaml",
+  ]) {
+    expect(files).toContain(`package/${needed}`);
+  }
+  expect(files).toContain("package/config/systemd/registry-gateway@.service");
+});
 
-  test("has a bill of materials", () => {
-    const bom = JSON.parse(
-      npm(["sbom", "--package-lock-only", "--sbom-format", "cyclonedx", "--omit", "dev"], ROOT),
-    ) as {
-      bomFormat: string;
-      components: readonly { name: string; version: string }[];
-    };
-    expect(bom.bomFormat).toBe("CycloneDX");
-    expect(bom.components.map(({ name }) => name)).toContain("fastify");
-    expect(bom.components.map(({ name }) => name)).not.toContain("vitest");
+describe("the program of the package", () => {
+  let deployment: Deployment | undefined;
+  beforeAll(async () => {
+    const amulet = await startRegistry("amulet", { instruments: instruments("AMULET", 120) });
+    const bonds = await startRegistry("bonds");
+    const { site, operations } = await startProcess({ upstreams: [amulet, bonds] }, { program });
+    deployment = { site, operations };
+  });
+  journeys(() => deployment!);
+
+  test("it serves the console", async () => {
+    const { status, text } = await deployment!.operations!.get("/console/");
+    expect([status, text]).toEqual([200, expect.stringContaining("<script")]);
   });
 });
 
-async function startSandbox(admin: string): Promise<string> {
-  const port = await findFreePort();
-  installed.start(["sandbox", "--port", String(port), "--admin", admin]);
-  return `http://127.0.0.1:${port}`;
-}
+test("its sandbox and its gateway serve the official client, unchanged", async () => {
+  const sandbox = new Child(["sandbox", "--port", "0", "--name", "amulet"], { program });
+  const url = await until(() => /base URL {2}(\S+)/.exec(sandbox.stdout)?.[1]);
+  const admin = /admin {5}(\S+)/.exec(sandbox.stdout)![1];
+  const { site } = await startProcess({ upstreams: [{ name: "amulet", urls: [url] }] }, { program });
+  const silent = { info() {}, debug() {}, warn() {}, error() {}, trace() {}, fatal() {}, child: () => silent };
+  type Parameters = ConstructorParameters<typeof TokenStandardClient>;
+  const token = { getAccessToken: async () => "client-token" } as unknown as Parameters[2];
+  const client = new TokenStandardClient(site.url, silent, token);
+  expect((await client.get("/registry/metadata/v1/info")).adminId).toBe(admin);
+  expect((await client.get("/registry/metadata/v1/instruments")).instruments).toHaveLength(60);
+  const path = { transferInstructionId: `00${"5a".repeat(68)}` };
+  const endpoint = "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/accept";
+  expect(await client.post(endpoint, { excludeDebugFields: true }, { path })).toHaveProperty("choiceContextData");
+});
 
-/** A gateway of the package before sandboxes of the package: one written, one found in a list, clients with keys. */
-async function startScene() {
-  const ports = { public: await findFreePort(), operations: await findFreePort() };
-  const [registry, other] = [await startSandbox(ADMIN), await startSandbox(OTHER)];
-  const made = await installed.run(["clients", "new", "wallet", "--tier", "wallets"]);
-  const [, entry = ""] = made.stdout.split(/its digest[^\n]*\n/);
-  const list = {
-    MainNet: [{ instrumentId: { admin: OTHER, id: "x" }, symbol: "x", registryURLs: [`${other}/registry/`] }],
-  };
-  const config = {
-    listen: { host: "127.0.0.1", port: ports.public },
-    operations: {
-      host: "127.0.0.1",
-      port: ports.operations,
-      tokenFile: installed.write("operations-token", TOKEN),
-    },
-    clients: {
-      keysFile: installed.write("clients.keys", entry.trim() + "\n"),
-      tiers: { wallets: { requests: 100_000, per: "1m" }, anonymous: { requests: 100_000, per: "1m" } },
-    },
-    discovery: { sources: [{ file: installed.write("list.json", JSON.stringify(list)) }], allowPrivate: true },
-    upstreams: [{ name: "amulet", admin: ADMIN, urls: [registry] }],
-  };
-  const file = installed.write("gateway.yaml", stringify(config));
-  installed.start(["start", "--config", file]);
-  const gateway = `http://127.0.0.1:${ports.public}`;
-  await until(() => answers(`${gateway}${PAGE}`));
-  return { file, gateway, registry, operations: `http://127.0.0.1:${ports.operations}` };
-}
+test("the sandbox of docs/wallets.md runs as it is written there", async () => {
+  writeFileSync(join(folder, "sandbox.mjs"), blockOf("docs/wallets.md", "sandbox.mjs"));
+  const { code, stdout, stderr } = await run(["sandbox.mjs"], { program: [process.execPath], cwd: folder });
+  expect([code, stdout, stderr]).toEqual([0, "true\n", ""]);
+});
 
-describe("a gateway of the package", () => {
-  let running: Awaited<ReturnType<typeof startScene>>;
-  const scene = useConsoleScene();
-
-  beforeAll(async () => {
-    running = await startScene();
+test("the package exports a sandbox that a program may import, with its types", async () => {
+  writeFileSync(
+    join(folder, "try.ts"),
+    `import { type Sandbox, startSandbox } from "registry-gateway/sandbox";
+const sandbox: Sandbox = await startSandbox({ apis: "v1", latency: 1 });
+const answer = await fetch(sandbox.url + "/registry/metadata/v1/info");
+const { adminId } = (await answer.json()) as { adminId: string };
+console.log(answer.status, adminId === sandbox.admin, sandbox.instruments.length);
+await sandbox.close();
+`,
+  );
+  const { code, stdout, stderr } = await run(["try.ts"], { program: [process.execPath], cwd: folder });
+  expect([code, stdout, stderr]).toEqual([0, "200 true 60\n", ""]);
+  symlinkSync(join(ROOT, "node_modules/@types"), join(folder, "node_modules/@types"));
+  const strict = ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--target", "es2024", "--module", "nodenext"];
+  const libraries = ["--lib", "es2024,esnext.disposable", "--types", "node", "--skipLibCheck", "false"];
+  const compiled = await run([...strict, ...libraries, "try.ts"], {
+    program: [join(ROOT, "node_modules/.bin/tsc")],
+    cwd: folder,
   });
+  expect([compiled.code, compiled.stdout]).toEqual([0, ""]);
+});
 
-  /** What to ask of each path of the operations page, and the status that shows that it works. */
-  const ENDPOINTS: Readonly<Record<string, { readonly query?: string; readonly body?: object; readonly is?: number }>> =
-    {
-      "GET /livez": {},
-      "GET /readyz": {},
-      "GET /metrics": {},
-      "GET /status": {},
-      "POST /purge": { body: { upstream: "amulet" } },
-      "POST /nodes": { body: { upstream: "amulet", node: 0, state: "active", weight: 2 } },
-      "POST /upstreams": { body: { upstream: "amulet", mode: "normal" } },
-      "GET /discovery": {},
-      // No source names it, which only a handler that works can say.
-      "POST /discovery": { body: { admin: "nobody::1220", approve: true }, is: 404 },
-      "GET /audit": {},
-      "GET /explain": { query: `?path=/api/token-standard/v0/registrars/amulet${PAGE}` },
-      "GET /config": {},
-      "GET /cache": {},
-      "GET /history": {},
-      "GET /requests": { query: "?limit=5" },
-      "GET /clients": {},
-      "GET /replicas": {},
-      "GET /console/": {},
-      "POST /session": { body: { token: TOKEN } },
-    };
-
-  function documentedEndpoints(): string[] {
-    const page = readFileSync(join(installed.root, "docs/operations/README.md"), "utf8");
-    return [...new Set([...page.matchAll(/`((?:GET|POST) \/[a-z/]*)/g)].map(([, path]) => path!))];
-  }
-
-  test("answers at every path that its operations page names", async () => {
-    const paths = documentedEndpoints();
-    expect(paths.length).toBeGreaterThan(15);
-    for (const path of paths) {
-      const tried = ENDPOINTS[path];
-      expect(tried, `a path that this test does not try: ${path}`).toBeDefined();
-      const { query = "", body, is = 200 } = tried!;
-      const [method, at] = path.split(" ");
-      const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
-      const answer = await fetch(`${running.operations}${at}${query}`, {
-        method: method!,
-        headers,
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-      const text = await answer.text();
-      expect([path, answer.status, answer.status === is ? "" : text]).toEqual([path, is, ""]);
-    }
-  });
-
-  /** For each command: arguments that work here, and what they print. Those that serve are running already. */
-  const COMMANDS: Readonly<Record<string, readonly [args: readonly string[], prints: RegExp]>> = {
-    start: [["--version"], /\d+\.\d+\.\d+/],
-    demo: [["demo", "--help"], /three sample registries/i],
-    sandbox: [["sandbox", "--help"], /--strict/],
-    inspect: [["inspect", "REGISTRY"], /0 errors, 0 warnings/],
-    check: [["check", "--live", "--config", "FILE"], /amulet/],
-    status: [["status", "--config", "FILE"], /amulet/],
-    replicas: [["replicas", "--config", "FILE"], /\(answers\)/],
-    audit: [["audit", "--config", "FILE"], /AT +BY/],
-    explain: [
-      ["explain", `GATEWAY/api/token-standard/v0/registrars/amulet${PAGE}`, "--config", "FILE"],
-      /fresh|stored|cached/,
-    ],
-    purge: [["purge", "amulet", "--config", "FILE"], /purged/i],
-    nodes: [["nodes", "--config", "FILE"], /amulet/],
-    upstreams: [["upstreams", "--config", "FILE"], /amulet/],
-    discovery: [["discovery", "--config", "FILE"], /other::1220ab/],
-    clients: [["clients", "check", "KEYS"], /key/i],
-    import: [["import", "LIST"], /other::1220ab/],
-  };
-
-  test("runs every command that its help names", async () => {
-    const { stdout: help } = await installed.run(["--help"]);
-    const named = new Set([...help.matchAll(/^ {2}registry-gateway \[?([a-z]+)\b/gm)].map(([, command]) => command!));
-    expect(named.size).toBeGreaterThan(10);
-    const places: Readonly<Record<string, string>> = {
-      FILE: running.file,
-      REGISTRY: running.registry,
-      KEYS: join(installed.folder, "clients.keys"),
-      LIST: join(installed.folder, "list.json"),
-    };
-    for (const command of named) {
-      const tried = COMMANDS[command];
-      expect(tried, `a command that this test does not try: ${command}`).toBeDefined();
-      const [args, prints] = tried!;
-      const { code, stdout, stderr } = await installed.run(
-        args.map((arg) => places[arg] ?? arg.replace("GATEWAY", running.gateway)),
-      );
-      expect([command, code, code === 0 ? "" : stdout + stderr]).toEqual([command, 0, ""]);
-      expect(stdout).toMatch(prints);
-    }
-  });
-
-  test("shows every page of the console", async () => {
-    const page = await scene.open(running, { token: TOKEN });
-    await page.getByRole("navigation").first().waitFor();
-    for (const title of PAGES) {
-      await goTo(page, title);
-      await page.getByText("Asking the gateway…").waitFor({ state: "detached" });
-      await page.getByRole("heading", { name: title }).first().waitFor();
-    }
-  });
+test("the program says its version and its commands, and refuses a configuration that is none", async () => {
+  const help = await run(["--help"], { program });
+  expect([help.code, help.stdout]).toEqual([0, expect.stringMatching(/start[^]*check[^]*inspect[^]*demo[^]*sandbox/)]);
+  writeFileSync(join(folder, "bad.yaml"), "upstream: []\n");
+  expect((await run(["check", "--config", join(folder, "bad.yaml")], { program })).code).toBe(78);
+  writeFileSync(join(folder, "good.yaml"), "upstreams: [{ name: a, urls: [https://a.example] }]\n");
+  expect((await run(["check", "--config", join(folder, "good.yaml")], { program })).code).toBe(0);
 });

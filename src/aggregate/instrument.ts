@@ -1,0 +1,91 @@
+import type { Found } from "../cache/types.ts";
+import type { Clock } from "../clock.ts";
+import { GatewayError } from "../errors.ts";
+import type { Registry, RegistryWait } from "../registry/registry.ts";
+import {
+  compose,
+  type Composed,
+  failureOf,
+  identityOf,
+  isRegistryFailure,
+  unexpectedStatus,
+  withAdmin,
+} from "./compose.ts";
+import { boundedWait } from "./merged-listing.ts";
+
+/** Registries that an error text names. */
+const MAX_NAMED = 20;
+
+/** What a client asks of all registries. */
+export interface InstrumentQuery {
+  /** Decoded. */
+  readonly id: string;
+  /** That no registry which answers has it is said although others fail. */
+  readonly isPartial: boolean;
+  /** The base URL of one registry, for texts: `/api/token-standard/v0/registrars/…`. */
+  readonly basePathOf: (registry: Registry) => string;
+}
+
+type Finding =
+  | { readonly kind: "found"; readonly registry: Registry; readonly found: Found }
+  | { readonly kind: "absent"; readonly registry: Registry; readonly found?: Found }
+  | { readonly kind: "failed"; readonly registry: Registry; readonly error: GatewayError };
+
+/**
+ * The instrument of an id, from the one registry that has it, with its `admin`. All are asked. An answer that had to do
+ * without some of them names these.
+ *
+ * @param registries those that the client may see
+ * @throws GatewayError 404 where none has it; 409 where several have; 502 that names a registry that fails while none has it
+ */
+export async function findInstrument(
+  registries: readonly Registry[],
+  { id, isPartial, basePathOf }: InstrumentQuery,
+  wait: RegistryWait,
+  clock: Clock,
+): Promise<Composed> {
+  const findings = await Promise.all(registries.map((each) => look(each, id, boundedWait(each, wait, clock))));
+  const [only, second] = findings.filter((finding) => finding.kind === "found");
+  if (second !== undefined) throw ambiguous(findings, basePathOf);
+  const failed = findings.filter((finding) => finding.kind === "failed");
+  if (only === undefined) {
+    const [first] = failed;
+    if (first !== undefined && !isPartial) throw failureOf(first.registry.upstream.name, first.error);
+    throw unknown(failed);
+  }
+  const parts = findings.flatMap((finding) => (finding.kind === "failed" ? [] : (finding.found ?? [])));
+  const body = Buffer.concat(withAdmin(only.found.entry.body, identityOf(only.registry)));
+  const missing = failed.map(({ registry }) => registry.upstream.name);
+  return compose(body, parts, missing, clock.now());
+}
+
+async function look(registry: Registry, id: string, wait: RegistryWait): Promise<Finding> {
+  try {
+    const found = await registry.get({ operation: "instrument", id }, wait);
+    if (found.entry.status === 200) return { registry, kind: "found", found };
+    if (found.entry.status === 404) return { registry, kind: "absent", found };
+    return { registry, kind: "failed", error: unexpectedStatus(registry.upstream.name, found.entry) };
+  } catch (error) {
+    if (!isRegistryFailure(error)) throw error;
+    // A 404 in another form than the standard's is none of the cache's answers, and yet one.
+    const isAbsent = error.code === "upstream_error" && error.status === 404;
+    return isAbsent ? { registry, kind: "absent" } : { registry, kind: "failed", error };
+  }
+}
+
+function ambiguous(findings: readonly Finding[], basePathOf: InstrumentQuery["basePathOf"]): GatewayError {
+  const having = findings.filter(({ kind }) => kind === "found").map(({ registry }) => basePathOf(registry));
+  const named = having.slice(0, MAX_NAMED).join(", ");
+  const more = having.length > MAX_NAMED ? ` and ${having.length - MAX_NAMED} more` : "";
+  const text = `several registries have an instrument with this id; ask one of them by its base URL: ${named}${more}`;
+  return new GatewayError("instrument_ambiguous", text);
+}
+
+function unknown(failed: readonly Finding[]): GatewayError {
+  const names = failed.slice(0, MAX_NAMED).map(({ registry }) => `"${registry.upstream.name}"`);
+  const left = names.length === 0 ? "" : ` that answers (${names.join(", ")} left out)`;
+  return new GatewayError(
+    "instrument_unknown",
+    `no registry behind this gateway${left} has an instrument with this id; check the id, or ask one registry by its base URL`,
+  );
+}

@@ -1,0 +1,102 @@
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Rate } from "../config/schema.ts";
+import { clientGone, GatewayError } from "../errors.ts";
+import type { Limiter } from "../sharing/ports.ts";
+import { formatDuration } from "../units.ts";
+import { type Turn, WaitQueue } from "./queue.ts";
+
+/** A call waits for the limit no longer. */
+const LONGEST_WAIT: Duration = 2_000;
+
+/** Of a call's time this much is left to the call itself: one that begins at its deadline would be a 504 of our making. */
+const LEFT_TO_THE_CALL: Duration = 500;
+
+/** A refusal is believed for so long; then the limiter is asked again, since Redis may have come, gone or forgotten. */
+const BELIEVED: Duration = 1_000;
+
+/** Calls do not all travel equally long: granted in one window, they may arrive in one that is shorter by this. */
+const TRAVEL: Duration = 100;
+
+/**
+ * Never more calls to a registry, or to those of a group, than its windows say, over all replicas. One pump serves those who
+ * wait, in order, so that a limit that opens is asked by one.
+ */
+export class RateLimit {
+  private readonly key: string;
+  private readonly rates: readonly Rate[];
+  private readonly windows: readonly Rate[];
+  private readonly limiter: Limiter;
+  private readonly clock: Clock;
+  private readonly queue: WaitQueue;
+  /** By the last refusal: when a call is free, and when to ask for one. */
+  private freeAt: Instant = -Infinity;
+  private askAt: Instant = -Infinity;
+  private isPumping = false;
+
+  /** @param key stands for the upstream or its group, the same in all replicas */
+  constructor(key: string, windows: readonly Rate[], { limiter, clock }: { limiter: Limiter; clock: Clock }) {
+    this.key = key;
+    this.rates = windows;
+    this.windows = windows.map(({ requests, per }) => ({ requests, per: Math.ceil(per + Math.min(per / 10, TRAVEL)) }));
+    this.limiter = limiter;
+    this.clock = clock;
+    this.queue = new WaitQueue(Math.min(...windows.map(mostInLongestWait)), clock);
+  }
+
+  /** Calls that wait now. */
+  get waiting(): number {
+    return this.queue.size;
+  }
+
+  /**
+   * Takes one call, waiting for it where it must: within its deadline, at most 2 s.
+   *
+   * @throws GatewayError `rate_limited` with `retryAfter` where it is not to be had in that time, at once where that is known;
+   * `client_gone`
+   */
+  async take(turn: Turn): Promise<void> {
+    if (turn.signal?.aborted === true) throw clientGone();
+    const isAsked = this.queue.size === 0 && this.clock.now() >= this.askAt;
+    if (isAsked && (await this.ask())) return;
+    const now = this.clock.now();
+    const left = turn.deadline - now;
+    const until = now + Math.min(LONGEST_WAIT, left - Math.min(LEFT_TO_THE_CALL, left / 4));
+    if (this.freeAt > until || left <= 0) throw this.refusal();
+    const turnCame = this.queue.wait({ ...turn, deadline: until }, { full: this.refusal, late: this.refusal });
+    this.schedule();
+    await turnCame;
+  }
+
+  private async ask(): Promise<boolean> {
+    const grant = await this.limiter.take(this.key, this.windows);
+    if (grant.granted) return true;
+    const now = this.clock.now();
+    this.freeAt = now + grant.retryIn;
+    this.askAt = now + Math.min(grant.retryIn, BELIEVED);
+    return false;
+  }
+
+  private schedule(): void {
+    if (this.isPumping || this.queue.size === 0) return;
+    this.isPumping = true;
+    this.clock.after(Math.max(this.askAt - this.clock.now(), 1), () => void this.pump());
+  }
+
+  private async pump(): Promise<void> {
+    while (this.queue.size > 0 && (await this.ask())) this.queue.admitNext();
+    this.isPumping = false;
+    this.schedule();
+  }
+
+  private readonly refusal = (): GatewayError => {
+    const retryAfter = Math.max(1, Math.ceil((this.freeAt - this.clock.now()) / 1_000));
+    const most = this.rates.map(({ requests, per }) => `${requests} calls in ${formatDuration(per)}`).join(" and ");
+    const text = `the gateway makes at most ${most} to this registry, and none is left; try again in ${retryAfter} s`;
+    return new GatewayError("rate_limited", text, { retryAfter });
+  };
+}
+
+/** More than these can't get a call while they wait. */
+function mostInLongestWait({ requests, per }: Rate): number {
+  return requests * (1 + Math.floor(LONGEST_WAIT / per));
+}

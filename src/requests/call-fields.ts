@@ -1,0 +1,39 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { FastifyRequest } from "fastify";
+import { isOwnAuthorization } from "../clients/clients.ts";
+import { type Fields, filterFields } from "../fields.ts";
+import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+
+/** What a call takes along of its client's request, besides its body: trace, id, and what the upstream's keys allow. */
+export function callFields({ headers, id, ip, state }: FastifyRequest, upstream: Upstream): string[] {
+  const { forwardAuthorization, forwardClientAddress } = upstream.config;
+  const fields = [...traceOf(headers), "x-request-id", id];
+  const { authorization } = headers;
+  const isNamed = nominated(headers).includes("authorization");
+  const isForwarded = forwardAuthorization === "calls" && authorization !== undefined && !isNamed;
+  if (isForwarded && !isOwnAuthorization(authorization, state.snapshot.clients)) {
+    fields.push("authorization", authorization);
+  }
+  if (forwardClientAddress) fields.push("x-forwarded-for", ip);
+  return fields;
+}
+
+/** The trace of a request that goes on with it. */
+export function traceOf(headers: IncomingHttpHeaders): readonly string[] {
+  const names = nominated(headers);
+  return names.some((name) => TRACE_FIELDS.has(name)) ? [] : traceFieldsOf(headers);
+}
+
+/** What the client's `Connection` names is for us alone (RFC 9110 §7.6.1). */
+function nominated({ connection = "" }: IncomingHttpHeaders): string[] {
+  return connection.toLowerCase().split(/[\s,]+/);
+}
+
+/** By these caches decide how long to keep an answer. */
+const LIFETIMES: ReadonlySet<string> = new Set(["cache-control", "expires", "age"]);
+
+/** The fields of an answer that is of this moment: nobody keeps it. */
+export function momentaryFields(fields: Fields): string[] {
+  return [...filterFields(fields, (name) => !LIFETIMES.has(name)), "cache-control", "no-store"];
+}

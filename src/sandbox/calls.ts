@@ -1,0 +1,36 @@
+import type { Duration, Instant } from "../clock.ts";
+import { ENDPOINTS, type EndpointName } from "../spec/operations.ts";
+
+/** How many requests each endpoint had; `other`: paths that are no endpoint. Preflights are not counted. */
+export type Calls = Record<EndpointName | "other", number>;
+
+export function noCalls(): Calls {
+  return Object.fromEntries(
+    [...ENDPOINTS.map(({ operation }) => operation), "other"].map((name) => [name, 0]),
+  ) as Calls;
+}
+
+/** So many requests in any window of `per`. */
+export interface RateLimit {
+  readonly requests: number;
+  readonly per: Duration;
+}
+
+/** A sliding window over the requests that were let in. */
+export class Window {
+  readonly #limit: RateLimit;
+  /** At most `requests` of them. */
+  readonly #admitted: Instant[] = [];
+
+  constructor(limit: RateLimit) {
+    this.#limit = limit;
+  }
+
+  /** Whether the request is within the limit; then it counts. */
+  take(now: Instant): boolean {
+    while (this.#admitted.length > 0 && this.#admitted[0]! <= now - this.#limit.per) this.#admitted.shift();
+    if (this.#admitted.length >= this.#limit.requests) return false;
+    this.#admitted.push(now);
+    return true;
+  }
+}

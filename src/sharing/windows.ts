@@ -1,0 +1,74 @@
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Rate } from "../config/schema.ts";
+import type { Grant, Limiter } from "./ports.ts";
+
+/**
+ * A window is counted in so many slots. A call counts until its whole slot is out of the window: never more calls in any
+ * window, and for a steady caller a twentieth less at the most. Redis counts in the same way (`redis/scripts.ts`).
+ */
+export const SLOTS = 20;
+
+/** Keys are names of upstreams and groups; those of earlier configurations are forgotten beyond this. */
+const MOST_KEYS = 10_000;
+
+/** Calls of one process in any window, in memory. */
+export class WindowLimiter implements Limiter {
+  private readonly clock: Clock;
+  private readonly counted = new Map<string, Map<Duration, Slot[]>>();
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  take(key: string, windows: readonly Rate[]): Promise<Grant> {
+    const now = this.clock.now();
+    const before = this.counted.get(key);
+    // Windows of another length, of the configuration before, go.
+    const slots = new Map(windows.map(({ per }) => [per, (before?.get(per) ?? []).filter(isCounted(now, per))]));
+    this.keep(key, slots);
+    const retryIn = Math.max(...windows.map((window) => waitFor(window, slots.get(window.per)!, now)));
+    if (retryIn > 0) return Promise.resolve({ granted: false, retryIn });
+    for (const [per, counts] of slots) count(counts, slotAt(now, per));
+    return Promise.resolve({ granted: true });
+  }
+
+  private keep(key: string, slots: Map<Duration, Slot[]>): void {
+    this.counted.delete(key);
+    this.counted.set(key, slots);
+    if (this.counted.size <= MOST_KEYS) return;
+    const [oldest] = this.counted.keys();
+    this.counted.delete(oldest!);
+  }
+}
+
+/** Calls in a part of a window; slots are numbered from the clock's origin. */
+interface Slot {
+  readonly at: number;
+  calls: number;
+}
+
+function slotAt(now: Instant, per: Duration): number {
+  return Math.floor((now * SLOTS) / per);
+}
+
+function isCounted(now: Instant, per: Duration): (slot: Slot) => boolean {
+  const oldest = slotAt(now, per) - SLOTS;
+  return ({ at }) => at >= oldest;
+}
+
+/** How long until one call more makes at most `requests`; 0 when it does now. `slots` are in order. */
+function waitFor({ requests, per }: Rate, slots: readonly Slot[], now: Instant): Duration {
+  let over = slots.reduce((sum, { calls }) => sum + calls, 1) - requests;
+  for (const { at, calls } of slots) {
+    if (over <= 0) break;
+    over -= calls;
+    if (over <= 0) return Math.max(((at + SLOTS + 1) * per) / SLOTS - now, 1);
+  }
+  return over > 0 ? per : 0;
+}
+
+function count(slots: Slot[], at: number): void {
+  const last = slots.at(-1);
+  if (last?.at === at) last.calls += 1;
+  else slots.push({ at, calls: 1 });
+}

@@ -1,0 +1,212 @@
+import type { Duration, Instant } from "../clock.ts";
+import { clientGone } from "../errors.ts";
+import type { Fields } from "../fields.ts";
+import type { Turn } from "../limits/queue.ts";
+import type { RateLimit } from "../limits/rate.ts";
+import type { Access } from "./access.ts";
+import { ask, type Asked } from "./ask.ts";
+import { Connection, holdsYet } from "./connection.ts";
+import { Leash } from "./exchange.ts";
+import { Failure, leftAlone } from "./failure.ts";
+import type { Node } from "./node.ts";
+import { connect, inTime } from "./proving.ts";
+import type { Answer, Call } from "./types.ts";
+
+interface Tally {
+  attempts: number;
+  lastNode: Node | undefined;
+  /** In queues: for a place, for the limit, for a connection and its proof. */
+  waited: Duration;
+  waitedForLimit: Duration;
+  waitedForPauses: Duration;
+  /** Nodes that said 404 where another one may know better. */
+  notFound: number;
+}
+
+/** One call while it runs: its time, and what came of it so far. */
+export class Run implements Turn {
+  readonly access: Access;
+  readonly nodes: readonly Node[];
+  readonly call: Call;
+  readonly began: Instant;
+  readonly deadline: Instant;
+  readonly tried = new Set<Node>();
+  readonly tally: Tally = {
+    attempts: 0,
+    lastNode: undefined,
+    waited: 0,
+    waitedForLimit: 0,
+    waitedForPauses: 0,
+    notFound: 0,
+  };
+  private readonly leashes = new Set<Leash>();
+
+  constructor(access: Access, nodes: readonly Node[], call: Call) {
+    this.access = access;
+    this.nodes = nodes;
+    this.call = call;
+    this.began = access.clock.now();
+    this.deadline = Math.min(call.deadline, this.began + access.config.timeout);
+  }
+
+  get signal(): AbortSignal | undefined {
+    return this.call.signal;
+  }
+
+  get priority(): Turn["priority"] {
+    return this.call.priority;
+  }
+
+  /** A leash for one attempt, until {@link release}. */
+  leash(): Leash {
+    const leash = new Leash();
+    leash.isCut = this.signal?.aborted === true;
+    this.leashes.add(leash);
+    return leash;
+  }
+
+  release(leash: Leash): void {
+    this.leashes.delete(leash);
+  }
+
+  /** Nobody wants the answer any more. */
+  readonly cutAll = (): void => {
+    for (const leash of this.leashes) leash.cut();
+  };
+
+  /** Nodes that may be asked now and were not yet. */
+  free(): Node[] {
+    const now = this.access.clock.now();
+    return this.nodes.filter((node) => node.mayBeAsked && !node.isPaused(now) && !this.tried.has(node));
+  }
+
+  /** Of these the ones that are up; where none is, those that have not told yet. */
+  candidates(): Node[] {
+    const free = this.free();
+    const up = free.filter(({ state }) => state === "up");
+    return up.length > 0 ? up : free;
+  }
+
+  /** What `work` gives; the time counts as waited. */
+  async wait<T>(work: Promise<T>): Promise<T> {
+    const { clock } = this.access;
+    const began = clock.now();
+    try {
+      return await work;
+    } finally {
+      this.tally.waited += clock.now() - began;
+    }
+  }
+}
+
+/**
+ * One attempt at one node: proof, credentials, connection, limit, answer. The limit comes last, because what is granted is to
+ * arrive at once: a handshake in between would move calls from one window into the next.
+ *
+ * @throws GatewayError of our own limits, where credentials cannot be had, and `client_gone` when the leash is cut
+ */
+export async function attempt(run: Run, node: Node, leash: Leash): Promise<Answer | Failure> {
+  node.inFlight += 1;
+  run.tried.add(node);
+  try {
+    if (node.state !== "up") {
+      const failure = await run.wait(inTime(node, node.ask(run.priority), run));
+      if (failure !== undefined) return failure;
+    }
+    // What infos said meanwhile may be that the upstream is another's twin, or that its nodes contradict each other.
+    const disabled = run.access.whyDisabled();
+    if (disabled !== undefined) throw disabled;
+    const shown = run.access.credentials.fields(run);
+    const credentials = shown instanceof Promise ? await run.wait(shown) : shown;
+    return await askNode(run, node, { credentials, leash });
+  } finally {
+    node.inFlight -= 1;
+    run.release(leash);
+  }
+}
+
+interface Own {
+  readonly credentials: Fields;
+  readonly leash: Leash;
+}
+
+/** Over idle connections as long as they turn out to be closed before anything is sent; then over a new one. */
+async function askNode(run: Run, node: Node, own: Own): Promise<Answer | Failure> {
+  const { access, call, tally } = run;
+  const { clock, config, observer, rate } = access;
+  let began = clock.now();
+  let outcome: Answer | Failure;
+  let isReused: boolean;
+  let isCounted = false;
+  do {
+    const idle = node.connections.take(config.proofEvery);
+    let connection = idle ?? (await run.wait(connect(node, turnOf(run, began))));
+    isReused = idle !== undefined;
+    if (!isCounted && rate !== undefined && connection instanceof Connection) {
+      began = await takeLimit(run, rate, own.leash).catch(giveBack(node, connection));
+      if (!holdsYet(connection, began, config.proofEvery)) {
+        connection.close();
+        isReused = false;
+        connection = await run.wait(connect(node, turnOf(run, began)));
+      }
+    }
+    const pause = isCounted ? 0 : node.pausedUntil - clock.now();
+    if (pause > 0 && connection instanceof Connection) {
+      node.connections.give(connection);
+      return leftAlone(config.name, pause);
+    }
+    if (!isCounted) tally.attempts += 1;
+    isCounted = true;
+    tally.lastNode = node;
+    const asked = { ...call, ...own, deadline: turnOf(run, began).deadline, admin: access.admin.party };
+    outcome = connection instanceof Failure ? connection : await askOver(node, connection, asked);
+  } while (isReused && outcome instanceof Failure && outcome.reason === "unsent");
+  if (outcome instanceof Failure && outcome.row.doubts) node.doubt();
+  if (outcome instanceof Failure && outcome.reason === "not_found") tally.notFound += 1;
+  observer.attemptEnded(config.name, call.operation, labelOf(outcome), (clock.now() - began) / 1_000);
+  return outcome;
+}
+
+function giveBack({ connections }: Node, connection: Connection): (error: unknown) => never {
+  return (error) => {
+    connections.give(connection);
+    throw error;
+  };
+}
+
+/** @returns when it was granted */
+async function takeLimit(run: Run, rate: RateLimit, leash: Leash): Promise<Instant> {
+  const { clock } = run.access;
+  const began = clock.now();
+  leash.isLimited = true;
+  await run.wait(rate.take(run));
+  leash.isLimited = false;
+  const granted = clock.now();
+  run.tally.waitedForLimit += granted - began;
+  return granted;
+}
+
+async function askOver(node: Node, connection: Connection, asked: Asked & Own): Promise<Answer | Failure> {
+  if (asked.leash.isCut) {
+    node.connections.give(connection);
+    throw clientGone();
+  }
+  node.connections.carry(connection);
+  const outcome = await ask(node, connection, asked);
+  if (outcome instanceof Failure && outcome.reason === "wrong_admin") node.infoFailed(connection, outcome);
+  node.connections.give(connection);
+  return outcome;
+}
+
+/** How long an attempt has that began then: all the time that is left where there is nobody else to ask. */
+function turnOf(run: Run, began: Instant): Turn {
+  const { call, nodes, deadline, access } = run;
+  const isSole = nodes.length === 1 || call.operation === "pass_through" || run.candidates().length === 0;
+  const { signal, priority } = call;
+  return { deadline: isSole ? deadline : Math.min(deadline, began + access.config.attemptTimeout), signal, priority };
+}
+
+function labelOf(outcome: Answer | Failure): string {
+  if (outcome instanceof Failure) return outcome.reason;
+  return outcome.status < 400 ? "success" : "error";
+}

@@ -1,0 +1,147 @@
+import type { Dispatcher } from "undici";
+import { Collector, overloaded } from "../bodies/collect.ts";
+import type { Clock, Instant } from "../clock.ts";
+import { clientGone, type GatewayError } from "../errors.ts";
+import { type Fields, fieldsFromRaw, fieldValue } from "../fields.ts";
+import type { Size } from "../units.ts";
+import type { Connection } from "./connection.ts";
+import { type FailureReason, reasonOf } from "./failure.ts";
+
+/** More interim answers (1xx) than these are none. */
+const MOST_INTERIM = 20;
+
+/** An answer as it came, complete. */
+export interface Received {
+  readonly kind: "answer";
+  readonly status: number;
+  readonly fields: Fields;
+  readonly body: Buffer;
+  readonly requestedAt: Instant;
+  readonly receivedAt: Instant;
+}
+
+/** No complete answer came. */
+export interface Fault {
+  readonly kind: "fault";
+  readonly reason: FailureReason;
+  readonly cause?: unknown;
+  /** False: nothing of the request has left, so that it may be sent again for free. */
+  readonly isSent: boolean;
+}
+
+/** What ends an attempt from outside: the client is gone, or another node was quicker. */
+export class Leash {
+  isCut = false;
+  /** It waits for a limit of ours: it is not the node that is late. */
+  isLimited = false;
+  /** Called when it is cut. */
+  onCut: (() => void) | undefined;
+
+  cut(): void {
+    this.isCut = true;
+    this.onCut?.();
+  }
+}
+
+export interface ExchangeOptions {
+  readonly clock: Clock;
+  readonly deadline: Instant;
+  /** Bytes of a body. */
+  readonly limit: Size;
+  readonly leash?: Leash | undefined;
+}
+
+/**
+ * One request and its answer over a connection, which is closed unless the answer came complete.
+ *
+ * @throws GatewayError `client_gone` when the leash is cut, `overloaded`
+ */
+export function exchange(
+  connection: Connection,
+  request: Dispatcher.DispatchOptions,
+  options: ExchangeOptions,
+): Promise<Received | Fault> {
+  return new Promise((resolve, reject) => {
+    const running = new Exchange(connection, options, resolve, reject);
+    connection.dispatch(request, running);
+  });
+}
+
+class Exchange implements Dispatcher.DispatchHandler {
+  private readonly connection: Connection;
+  private readonly options: ExchangeOptions;
+  private readonly end: (end: Received | Fault | GatewayError) => void;
+  private readonly requestedAt: Instant;
+  private collector: Collector | undefined;
+  private isSent = false;
+  private interim = 0;
+  private status = 0;
+  private fields: Fields = [];
+  private receivedAt: Instant = 0;
+
+  constructor(
+    connection: Connection,
+    options: ExchangeOptions,
+    resolve: (end: Received | Fault) => void,
+    reject: (error: GatewayError) => void,
+  ) {
+    const { clock, deadline, leash } = options;
+    this.connection = connection;
+    this.options = options;
+    this.requestedAt = clock.now();
+    let isOver = false;
+    const cancelTimer = clock.after(deadline - this.requestedAt, () => this.fail("late"));
+    if (leash !== undefined) leash.onCut = () => this.end(clientGone());
+    this.end = (end) => {
+      if (isOver) return;
+      isOver = true;
+      cancelTimer();
+      if (leash !== undefined) leash.onCut = undefined;
+      this.collector?.release();
+      if ("kind" in end && end.kind === "answer") return resolve(end);
+      connection.close();
+      if ("kind" in end) resolve(end);
+      else reject(end);
+    };
+  }
+
+  onRequestStart(): void {
+    this.isSent = true;
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    if (status < 200) {
+      this.interim += 1;
+      if (this.interim > MOST_INTERIM) this.fail("interim");
+      return;
+    }
+    this.receivedAt = this.options.clock.now();
+    this.status = status;
+    this.fields = fieldsFromRaw(controller.rawHeaders as readonly Buffer[]);
+    const length = fieldValue(this.fields, "content-length");
+    const announced = length === undefined ? undefined : Number(length);
+    this.collector = new Collector({ limit: this.options.limit, announced });
+    if ((announced ?? 0) > this.options.limit) this.fail("too_large");
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const fault = this.collector?.add(chunk);
+    if (fault === "too_large") this.fail("too_large");
+    else if (fault === "overloaded") this.end(overloaded());
+  }
+
+  onResponseEnd(): void {
+    if (this.connection.isReset) return this.fail("broken");
+    const { status, fields, requestedAt, receivedAt } = this;
+    const body = this.collector?.body() ?? Buffer.alloc(0);
+    this.end({ kind: "answer", status, fields, body, requestedAt, receivedAt });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.fail(reasonOf(error, this.status > 0), error);
+  }
+
+  private fail(reason: FailureReason, cause?: unknown): void {
+    this.end({ kind: "fault", reason, cause, isSent: this.isSent });
+  }
+}

@@ -1,0 +1,36 @@
+import { type Duration, sleep } from "../clock.ts";
+import { clientGone, GatewayError } from "../errors.ts";
+import type { Run } from "./attempt.ts";
+import { upstreamPaused } from "./failure.ts";
+import { upstreamDown, whyDown } from "./status.ts";
+
+/** A call waits for the ends of pauses no longer, as for the limit. */
+const LONGEST_PAUSE: Duration = 2_000;
+
+/**
+ * Resolves when so many nodes may be asked that were not yet. Where 429s have left fewer, it waits for the end of their pauses.
+ *
+ * @throws GatewayError `upstream_down`, `upstream_paused`, `client_gone`
+ */
+export async function whenFree(run: Run, wanted: number): Promise<void> {
+  const { access, nodes, tried, tally, deadline, signal } = run;
+  const { clock, config } = access;
+  for (let free = run.free().length; free < wanted; free = run.free().length) {
+    const now = clock.now();
+    const paused = nodes.filter((node) => node.mayBeAsked && node.isPaused(now) && !tried.has(node));
+    if (free + paused.length < wanted) throw tooFew(run, wanted);
+    const ends = paused.map(({ pausedUntil }) => pausedUntil).toSorted((a, b) => a - b);
+    const wait = ends[wanted - free - 1]! - now;
+    const most = Math.min(LONGEST_PAUSE - tally.waitedForPauses, (deadline - now) / 2);
+    if (wait > most) throw upstreamPaused(config.name, wait);
+    tally.waitedForPauses += wait;
+    await run.wait(sleep(wait, clock, signal));
+    if (signal?.aborted === true) throw clientGone();
+  }
+}
+
+function tooFew({ access, nodes }: Run, wanted: number): GatewayError {
+  if (wanted === 1) return upstreamDown(access, nodes);
+  const text = `fewer nodes of the registry "${access.config.name}" are up than the ${wanted} that have to agree: ${whyDown(nodes)}`;
+  return new GatewayError("upstream_down", `${text}; try again in 1 s`, { retryAfter: 1 });
+}
