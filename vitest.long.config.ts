@@ -27,7 +27,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "push",
-          include: ["test/long/push/**/*.test.ts", "test/model/model.test.ts", "test/deploy/alerts.test.ts"],
+          include: ["test/long/push/**/*.test.ts", "test/deploy/alerts.test.ts"],
           ...ALONE,
           sequence: { groupOrder: 0 },
         },
@@ -38,7 +38,7 @@ export default defineConfig({
           name: "nightly",
           include: [
             "test/long/nightly/**/*.test.ts",
-            "test/model/{redis,faults}.test.ts",
+            "test/model/**/*.test.ts",
             "test/hostile/**/*.test.ts",
             ...THOROUGH,
           ],
