@@ -61,8 +61,25 @@ export function exchange(
   request: Dispatcher.DispatchOptions,
   options: ExchangeOptions,
 ): Promise<Received | Fault> {
+  const { clock, deadline, leash } = options;
   return new Promise((resolve, reject) => {
-    const running = new Exchange(connection, options, resolve, reject);
+    let isOver = false;
+    // Assigned to a property where it is written, a function and all that it holds would be born in V8's old space.
+    const settle = (end: Received | Fault | GatewayError): void => {
+      if (isOver) return;
+      isOver = true;
+      cancelTimer();
+      if (leash !== undefined) leash.onCut = undefined;
+      running.release();
+      if ("kind" in end && end.kind === "answer") return resolve(end);
+      connection.close();
+      if ("kind" in end) resolve(end);
+      else reject(end);
+    };
+    const cut = (): void => settle(clientGone());
+    const running = new Exchange(connection, options, settle);
+    const cancelTimer = clock.after(deadline - clock.now(), () => running.fail("late"));
+    if (leash !== undefined) leash.onCut = cut;
     connection.dispatch(request, running);
   });
 }
@@ -79,30 +96,15 @@ class Exchange implements Dispatcher.DispatchHandler {
   private fields: Fields = [];
   private receivedAt: Instant = 0;
 
-  constructor(
-    connection: Connection,
-    options: ExchangeOptions,
-    resolve: (end: Received | Fault) => void,
-    reject: (error: GatewayError) => void,
-  ) {
-    const { clock, deadline, leash } = options;
+  constructor(connection: Connection, options: ExchangeOptions, end: Exchange["end"]) {
     this.connection = connection;
     this.options = options;
-    this.requestedAt = clock.now();
-    let isOver = false;
-    const cancelTimer = clock.after(deadline - this.requestedAt, () => this.fail("late"));
-    if (leash !== undefined) leash.onCut = () => this.end(clientGone());
-    this.end = (end) => {
-      if (isOver) return;
-      isOver = true;
-      cancelTimer();
-      if (leash !== undefined) leash.onCut = undefined;
-      this.collector?.release();
-      if ("kind" in end && end.kind === "answer") return resolve(end);
-      connection.close();
-      if ("kind" in end) resolve(end);
-      else reject(end);
-    };
+    this.end = end;
+    this.requestedAt = options.clock.now();
+  }
+
+  release(): void {
+    this.collector?.release();
   }
 
   onRequestStart(): void {
@@ -141,7 +143,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.fail(reasonOf(error, this.status > 0), error);
   }
 
-  private fail(reason: FailureReason, cause?: unknown): void {
+  fail(reason: FailureReason, cause?: unknown): void {
     this.end({ kind: "fault", reason, cause, isSent: this.isSent });
   }
 }
