@@ -63,7 +63,6 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     // What the router refuses comes by no hook.
     frameworkErrors(error: Error, request: FastifyRequest, reply: FastifyReply) {
       begin(request, reply, { ...options, listener });
-      addCommonFields(request, reply, undefined, () => undefined);
       sendError(request, reply, gatewayErrorOf(error));
     },
     clientErrorHandler: (error: Error, socket: Socket) => refuseUnparsed(error, socket, refusing),

@@ -6,7 +6,7 @@ import { type Endpoint, endpointPath } from "../spec/operations.ts";
 import { callFields, momentaryFields } from "./call-fields.ts";
 import { deadlineOf, MOST_WAIT, signalOf } from "./context.ts";
 import { checkJson } from "./gate.ts";
-import { sendAnswer } from "./reply.ts";
+import { sendWhole } from "./reply.ts";
 import { adminNotNamed, namedUpstream, plainUpstream } from "./route.ts";
 import type { RegistryParams } from "./metadata.ts";
 
@@ -50,7 +50,7 @@ export async function answerChoice(
   });
   const passed = passedFields(answer.fields, upstream.config.cache.forwardResponseHeaders);
   const kept = filterFields(momentaryFields(passed), (name) => name !== "content-type");
-  sendAnswer(reply, {
+  sendWhole(request, reply, {
     status: answer.status,
     fields: [...kept, "content-type", "application/json"],
     body: answer.body,

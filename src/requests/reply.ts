@@ -6,11 +6,10 @@ import { ERROR_FIELD, errorBody, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import { commonFields, varyOf } from "./answer-fields.ts";
 
-/** How answers leave: those of the cache by one write, all others by Fastify's. */
+/** How answers leave: those of registries and errors by one write, pages and what is passed through by Fastify's reply. */
 
 /**
- * Sends an answer of the cache, or one composed of such: whole, as a 304, or coded gzip. The only place beside Fastify's reply,
- * which costs a hit more than all else.
+ * Sends an answer of the cache, or one composed of such: whole, as a 304, or coded gzip.
  *
  * @param further fields of this answer alone
  */
@@ -20,45 +19,37 @@ export function sendFound(
   found: Found,
   { clock, further = [] }: { readonly clock: Clock; readonly further?: Fields },
 ): void {
-  const { headers, state, method } = request;
+  request.state.outcome = found.outcome;
+  const { status, fields, body } = clientAnswer(found, request.headers, clock.now());
+  sendWhole(request, reply, { status, fields: further.length === 0 ? fields : [...further, ...fields], body });
+}
+
+/** Sends an answer by one write. The only place beside Fastify's reply, which costs more than all that is done for a hit. */
+export function sendWhole(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { status, fields, body }: { readonly status: number; readonly fields: Fields; readonly body: Buffer | undefined },
+): void {
   const { raw } = reply;
-  state.outcome = found.outcome;
   reply.hijack();
   if (raw.destroyed) return;
-  const answer = clientAnswer(found, headers, clock.now());
-  const fields = commonFields(request);
-  if (further.length > 0) fields.push(...further);
+  const sent = commonFields(request);
   let vary: string | undefined;
-  for (let i = 0; i < answer.fields.length; i += 2) {
-    const [name, value] = [answer.fields[i]!, answer.fields[i + 1]!];
-    if (name !== "vary") fields.push(name, value);
+  for (let i = 0; i < fields.length; i += 2) {
+    const [name, value] = [fields[i]!, fields[i + 1]!];
+    if (name !== "vary") sent.push(name, value);
     else vary = vary === undefined ? value : `${vary}, ${value}`;
   }
   // One line: of several, some caches in front read only the last.
   const varies = varyOf(request, vary);
-  if (varies !== "") fields.push("vary", varies);
-  const { body } = answer;
-  if (body !== undefined) fields.push("content-length", String(body.length));
-  raw.writeHead(answer.status, fields);
-  if (body === undefined || method === "HEAD") raw.end();
+  if (varies !== "") sent.push("vary", varies);
+  if (body !== undefined) sent.push("content-length", String(body.length));
+  raw.writeHead(status, sent);
+  if (body === undefined || request.method === "HEAD") raw.end();
   else {
-    state.bytes = body.length;
+    request.state.bytes = body.length;
     raw.end(body);
   }
-}
-
-/** An answer that is no cached one. */
-export interface PlainAnswer {
-  readonly status: number;
-  readonly fields: Fields;
-  readonly body: Buffer;
-}
-
-/** Sends an answer by Fastify's means; fields that come several times stay apart. */
-export function sendAnswer(reply: FastifyReply, { status, fields, body }: PlainAnswer): void {
-  reply.code(status);
-  for (const [name, values] of Object.entries(recordOf(fields))) reply.header(name, values);
-  reply.send(body);
 }
 
 /** Fields as Node and Fastify take them. */
@@ -77,13 +68,13 @@ export function recordOf(fields: Fields): Record<string, string | string[]> {
 
 /** Sends an error of the gateway's own. Nobody is to keep it: it says how things are now. */
 export function sendError(request: FastifyRequest, reply: FastifyReply, error: GatewayError): void {
-  request.state.error = error;
-  if (error.code === "malformed_request") reply.header("connection", "close");
-  sendAnswer(reply, {
-    status: error.status,
-    fields: errorFields(error),
-    body: Buffer.from(errorBody(error, request.id)),
-  });
+  const { state, id } = request;
+  state.error = error;
+  const fields = errorFields(error);
+  // Fastify says so where a body was not taken: what is left of it would go before the next request.
+  const isLast = error.code === "malformed_request" || reply.hasHeader("connection");
+  if (isLast && !state.listener.isClosing) fields.push("connection", "close");
+  sendWhole(request, reply, { status: error.status, fields, body: Buffer.from(errorBody(error, id)) });
 }
 
 /** What an error of ours has besides the fields of every answer. */
