@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { CANCEL, DRAFT, INFO, LIST } from "../support/endpoints.ts";
 import { startGateway, type TestGateway, type Values } from "../support/gateway.ts";
@@ -48,6 +49,7 @@ function load(
         longest = Math.max(longest, performance.now() - startedAt);
         count += 1;
         outcomes.add(answer.outcome);
+        await setTimeout(5);
       }
     }),
   );

@@ -61,7 +61,8 @@ describe("three replicas over one Redis", () => {
       for (const gateway of gateways) expect((await gateway.get(LIST)).json.generation).toBe(generation);
       generation += 1;
       const purging = gateways[round % 3]!;
-      expect((await purging.operations.purge(round % 2 === 0 ? "amulet" : undefined)).status).toBe(200);
+      // On a machine so busy that Redis was late, it is 503: purged here alone until Redis is back.
+      await until(async () => (await purging.operations.purge(round % 2 === 0 ? "amulet" : undefined)).status === 200);
       expect((await purging.get(LIST)).json.generation).toBe(generation);
       await new Promise((resolve) => setTimeout(resolve, 250));
       for (const gateway of gateways) expect((await gateway.get(LIST)).json.generation).toBe(generation);
