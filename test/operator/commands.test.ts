@@ -8,6 +8,7 @@ import { parse } from "yaml";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/sandbox.ts";
 import { atEnd } from "../support/closing.ts";
 import { temporaryFolder } from "../support/gateway.ts";
+import { command } from "../support/command.ts";
 import { Child, run } from "../support/process.ts";
 import { startRedis } from "../support/redis.ts";
 import { until } from "../support/until.ts";
@@ -45,11 +46,10 @@ describe("the command line", () => {
     [["check", "--lvie"], 1, /unknown option '--lvie'/],
     [["start", "--port", "70000", "--upstream", DEAD], 1, /number from 0 to 65535/],
     [["start", "--config", "x", "--upstream", DEAD], 1, /cannot be used with/],
-    [["start", "--port", "8081"], 1, /--port and --redis go with --upstream/],
     [["inspect", "registry"], 1, /It is not a URL/],
     [["inspect"], 1, /missing required argument 'url'/],
   ])("%j ends with %d", async (args, code, text) => {
-    const ended = await run(args);
+    const ended = await command(args);
     expect([ended.code, ended.stdout + ended.stderr]).toEqual([code, expect.stringMatching(text)]);
     expect(code === 0 ? ended.stderr : ended.stdout).toBe("");
   });
@@ -58,7 +58,7 @@ describe("the command line", () => {
 describe("check", () => {
   test("a good file is said to be good, with what the process may come to take", async () => {
     const file = fileOf(upstreams(DEAD));
-    const { code, stdout, stderr } = await run(["check", "--config", file]);
+    const { code, stdout, stderr } = await command(["check", "--config", file]);
     expect([code, stdout]).toEqual([0, expect.stringContaining(`${file} is good`)]);
     expect(stdout).toMatch(
       /memory: 700 MiB at most \(process 220 \+ cache\.memory 64 \+ connections 352 \+ bodies 64\)/,
@@ -68,7 +68,7 @@ describe("check", () => {
 
   test("every problem has a line with file, line, column and path", async () => {
     const file = fileOf(`listen: { ports: 80 }\ncache: { memory: 64 }\n${upstreams(DEAD)}`);
-    const { code, stdout, stderr } = await run(["check", "--config", file]);
+    const { code, stdout, stderr } = await command(["check", "--config", file]);
     expect([code, stdout]).toEqual([78, ""]);
     const [first, second, ...others] = stderr.trimEnd().split("\n");
     expect(first).toMatch(/gateway\.yaml:1:11: listen\.ports: unknown key; did you mean "port"\?$/);
@@ -81,16 +81,16 @@ describe("check", () => {
     mkdirSync(join(folder, "config"));
     writeFileSync(join(folder, "config/gateway.yaml"), upstreams(DEAD));
     const named = fileOf(upstreams(DEAD), "named.yaml");
-    const usual = await run(["check"], { cwd: folder });
-    const byVariable = await run(["check"], { cwd: folder, env: { GATEWAY_CONFIG: named } });
+    const usual = await command(["check"], { cwd: folder });
+    const byVariable = await command(["check"], { cwd: folder, env: { GATEWAY_CONFIG: named } });
     expect(usual.stdout).toContain("config/gateway.yaml is good");
     expect(byVariable.stdout).toContain("named.yaml is good");
-    expect((await run(["check"], { cwd: temporaryFolder() })).code).toBe(78);
+    expect((await command(["check"], { cwd: temporaryFolder() })).code).toBe(78);
   });
 
   test("the effective configuration is printed without secrets", async () => {
     const file = fileOf(`operations: { tokens: [{ name: ops, token: "\${TOKEN}" }] }\n${upstreams(DEAD)}`);
-    const { stdout } = await run(["check", "--config", file, "--print"], { env: { TOKEN: "very-secret-token" } });
+    const { stdout } = await command(["check", "--config", file, "--print"], { env: { TOKEN: "very-secret-token" } });
     expect(stdout).not.toContain("very-secret-token");
     const printed = parse(stdout) as { operations: object; cache: { ttl: object } };
     expect(printed.operations).toMatchObject({ tokens: [{ name: "ops", token: "…" }], port: 9090 });
@@ -100,20 +100,20 @@ describe("check", () => {
   test("what a reload would change is printed, defaults left out", async () => {
     const old = fileOf(`listen: { port: 8080 }\n${upstreams(DEAD)}`);
     const file = fileOf(`listen: { port: 8081 }\ncache: { memory: 1MiB }\n${upstreams(DEAD, `${DEAD}/x`)}`);
-    const { code, stdout } = await run(["check", "--config", file, "--diff", old]);
+    const { code, stdout } = await command(["check", "--config", file, "--diff", old]);
     expect(code).toBe(0);
     expect(stdout).toContain("listen.port: 8080 → 8081\n");
     expect(stdout).toContain('cache.memory: "64MiB" → "1MiB"');
     expect(stdout).toContain("upstreams[u1].urls");
     expect(stdout).not.toContain("timeout");
     expect(stdout).toContain("at the next start alone: listen\n");
-    expect((await run(["check", "--config", file, "--diff", file])).stdout).toBe("no difference\n");
+    expect((await command(["check", "--config", file, "--diff", file])).stdout).toBe("no difference\n");
   });
 
   test("live, each node says who it is, and a dead one is named", async () => {
     const [good, small] = [await sandbox(), await sandbox({ name: "small", pageSize: { most: 50, beyond: "refuse" } })];
     const well = fileOf(upstreams(good.url, small.url));
-    const answer = await run(["check", "--config", well, "--live"]);
+    const answer = await command(["check", "--config", well, "--live"]);
     expect(answer.code).toBe(0);
     expect(answer.stdout).toMatch(
       new RegExp(`u0 ${good.url}: admin ${good.admin}, \\d+ ms, pageSize=1000 gives 60, TLS`),
@@ -123,7 +123,7 @@ describe("check", () => {
     );
     expect(answer.stdout).toContain(`u0: to pin its admin, add this line to its entry: admin: "${good.admin}"`);
     const bad = fileOf(`${upstreams(DEAD, good.url, good.url)}redis: { url: "redis://127.0.0.1:9" }\n`);
-    const failed = await run(["check", "--config", bad, "--live"]);
+    const failed = await command(["check", "--config", bad, "--live"]);
     expect(failed.code).toBe(78);
     expect(failed.stdout).toContain(`u0 ${DEAD}: nothing listens there`);
     expect(failed.stdout).toContain("u2: names the admin of u1: make them one upstream");
@@ -143,8 +143,8 @@ describe("check", () => {
     );
     const url = (await listen(server)).replace("http:", "https:");
     const entry = { name: "one", admin: OTHER, urls: [url], auth: { bearer: "a-token" } };
-    const check = (keys: object): ReturnType<typeof run> =>
-      run(["check", "--live", "--config", fileOf(JSON.stringify(keys))]);
+    const check = (keys: object): ReturnType<typeof command> =>
+      command(["check", "--live", "--config", fileOf(JSON.stringify(keys))]);
     const well = await check({
       redis: { url: redis.url, password: "a-password" },
       upstreams: [{ ...entry, tls: { caFile: `${TLS}/ca.pem` } }],
@@ -166,7 +166,7 @@ describe("check", () => {
   test("certificates that have ended are warned of", async () => {
     const ended = { certFile: `${TLS}/ended.pem`, keyFile: `${TLS}/ended-key.pem` };
     const keys = { listen: { tls: ended }, upstreams: [{ name: "one", admin: OTHER, urls: [DEAD], tls: ended }] };
-    const { code, stderr } = await run(["check", "--config", fileOf(JSON.stringify(keys))]);
+    const { code, stderr } = await command(["check", "--config", fileOf(JSON.stringify(keys))]);
     expect(code).toBe(0);
     expect(stderr).toMatch(/^warning: listen\.tls\.certFile: .*ended on 2021/m);
     expect(stderr).toMatch(/^warning: client certificate for one: its certificate has ended on/m);
@@ -180,7 +180,7 @@ describe("inspect", () => {
   }
 
   async function inspect(url: string): Promise<{ code: number | null; say: (about: string) => string } & Report> {
-    const { code, stdout } = await run(["inspect", url, "--json"]);
+    const { code, stdout } = await command(["inspect", url, "--json"]);
     const report = JSON.parse(stdout) as Report;
     const lines = (about: string): string[] =>
       report.findings.filter((each) => each.about === about).map(({ severity, text }) => `${severity}: ${text}`);
@@ -272,18 +272,18 @@ describe("import", () => {
 
   test("a list becomes upstreams that the program takes", async () => {
     const list = fileOf(listOf([OTHER, "https://a.example/registry/"], ["no party", "https://b.example"]), "list.json");
-    const { code, stdout, stderr } = await run(["import", list]);
+    const { code, stdout, stderr } = await command(["import", list]);
     expect(code).toBe(0);
     expect(parse(stdout)).toEqual({ upstreams: [{ name: "other", admin: OTHER, urls: ["https://a.example"] }] });
     expect(stderr).toMatch(/"MainNet", entry 1: names no party/);
-    expect((await run(["check", "--config", fileOf(stdout)])).code).toBe(0);
+    expect((await command(["check", "--config", fileOf(stdout)])).code).toBe(0);
   });
 
   test("a list is read from a URL, and one network may be chosen", async () => {
     const server = createServer((_request, response) => response.end(listOf([OTHER, "https://a.example"])));
     const url = await listen(server);
-    expect((await run(["import", url, "--network", "MainNet"])).stdout).toContain("name: other");
-    const none = await run(["import", url, "--network", "DevNet"]);
+    expect((await command(["import", url, "--network", "MainNet"])).stdout).toContain("name: other");
+    const none = await command(["import", url, "--network", "DevNet"]);
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('it has "MainNet", "TestNet"')]);
   });
 
@@ -294,7 +294,7 @@ describe("import", () => {
       [one.admin, one.url, two.url, DEAD],
       [OTHER, wrong.url],
     ];
-    const { code, stdout } = await run(["import", fileOf(listOf(...entries), "list.json"), "--verify"]);
+    const { code, stdout } = await command(["import", fileOf(listOf(...entries), "list.json"), "--verify"]);
     expect(code).toBe(0);
     expect(parse(stdout)).toEqual({ upstreams: [{ name: "one", admin: one.admin, urls: [one.url] }] });
     expect(stdout).toContain(`# left out: ${two.url} is of another admin, "${two.admin}"`);
@@ -308,7 +308,7 @@ describe("import", () => {
     [undefined, /is not there/],
   ])("%s is no list", async (text, message) => {
     const file = text === undefined ? join(temporaryFolder(), "none.json") : fileOf(text, "list.json");
-    const { code, stdout, stderr } = await run(["import", file]);
+    const { code, stdout, stderr } = await command(["import", file]);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(message);
   });
@@ -336,7 +336,7 @@ describe("sandbox", () => {
 
   test("a port that is taken is said", async () => {
     const { url } = await sandbox();
-    const { code, stderr } = await run(["sandbox", "--port", new URL(url).port]);
+    const { code, stderr } = await command(["sandbox", "--port", new URL(url).port]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("the port is taken. Choose another --port")]);
   });
 
@@ -347,31 +347,31 @@ describe("sandbox", () => {
     [["--latency", "long"], /It is a duration such as 400ms/],
     [["--paging", "maybe"], /Allowed choices are token-id/],
   ])("%j is refused", async (args, message) => {
-    const { code, stderr } = await run(["sandbox", "--port", "0", ...args]);
+    const { code, stderr } = await command(["sandbox", "--port", "0", ...args]);
     expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
   });
 });
 
 describe("clients", () => {
   test("a new key is printed once, and its line is one of a good keys file", async () => {
-    const made = await run(["clients", "new", "acme", "--tier", "partner", "--expires", "90d"]);
+    const made = await command(["clients", "new", "acme", "--tier", "partner", "--expires", "90d"]);
     expect(made.stdout.match(/rgk_[A-Za-z0-9_-]{43}_[0-9a-f]{8}/g)).toHaveLength(1);
     const line = made.stdout.trimEnd().split("\n").at(-1)!;
     const { expires, ...others } = JSON.parse(line) as Record<string, string>;
     expect(others).toEqual({ name: "acme", tier: "partner", digest: expect.any(String) as string });
     expect((Date.parse(expires!) - Date.now()) / 86_400_000).toBeCloseTo(90, 1);
     const file = fileOf(`${line}\n`, "clients.jsonl");
-    const checked = await run(["clients", "check", file]);
+    const checked = await command(["clients", "check", file]);
     expect([checked.code, checked.stdout]).toEqual([0, `${file} is good: keys: 1, clients: 1\n`]);
     writeFileSync(file, readFileSync(file, "utf8").replace(expires!, "2020-01-01T00:00:00Z"));
-    expect((await run(["clients", "check", file])).stderr).toContain("warning: a key of acme has expired");
+    expect((await command(["clients", "check", file])).stderr).toContain("warning: a key of acme has expired");
   });
 
   test("what is wrong with a keys file is said with its line", async () => {
     const file = fileOf('\n{"name":"a","tier":"t"}\n', "clients.jsonl");
-    const { code, stderr } = await run(["clients", "check", file]);
+    const { code, stderr } = await command(["clients", "check", file]);
     expect([code, stderr]).toEqual([78, expect.stringContaining(`${file}:2: digest must be`)]);
-    expect((await run(["clients", "check", `${file}.none`])).code).toBe(78);
+    expect((await command(["clients", "check", `${file}.none`])).code).toBe(78);
   });
 
   it.each([
@@ -380,7 +380,7 @@ describe("clients", () => {
     [["a", "--expires", "soon"], /--expires takes how long/],
     [["a", "--expires", "2020-01-01T00:00:00Z"], /a time in the future/],
   ])("no key is made for %j", async (args, message) => {
-    const { code, stdout, stderr } = await run(["clients", "new", ...args]);
+    const { code, stdout, stderr } = await command(["clients", "new", ...args]);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(message);
   });

@@ -1,13 +1,14 @@
 import { once } from "node:events";
-import { statSync, writeFileSync } from "node:fs";
+import { renameSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { describe, expect, it, test } from "vitest";
+import { beforeAll, describe, expect, it, test } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/sandbox.ts";
 import { endpointPath } from "../../src/spec/operations.ts";
 import { atEnd } from "../support/closing.ts";
-import { type Line, OperationsSite, temporaryFolder } from "../support/gateway.ts";
+import { command } from "../support/command.ts";
+import { type Line, OperationsSite, startGateway, temporaryFolder } from "../support/gateway.ts";
 import { send, Site } from "../support/http.ts";
 import { Child, run } from "../support/process.ts";
 import { until } from "../support/until.ts";
@@ -32,15 +33,21 @@ interface Served {
 }
 
 /** The program in a process of its own, with a file that a test may write anew, ready. */
-async function serve(keys: object, env: Readonly<Record<string, string>> = {}): Promise<Served> {
+async function serve(keys: object): Promise<Served> {
   const file = join(temporaryFolder(), "gateway.yaml");
   const write = (values: object): void => {
     const listeners = { listen: { host: "127.0.0.1", port: 0 }, operations: { port: 0 } };
-    writeFileSync(file, JSON.stringify({ ...listeners, shutdown: { grace: "0s" }, ...values }));
+    writeWhole(file, { ...listeners, shutdown: { grace: "0s" }, ...values });
   };
   write(keys);
-  const child = new Child(["start", "--config", file], { env });
+  const child = new Child(["start", "--config", file]);
   return { ...(await addressesOf(child)), child, file, write };
+}
+
+/** Nobody reads half of it. */
+function writeWhole(file: string, values: object): void {
+  writeFileSync(`${file}.new`, JSON.stringify(values));
+  renameSync(`${file}.new`, file);
 }
 
 async function addressesOf(child: Child): Promise<Pick<Served, "site" | "operations" | "lines">> {
@@ -82,6 +89,11 @@ describe("start", () => {
     const { port } = new URL(url);
     const { code, stderr } = await run(["start", "--upstream", url, "--port", port]);
     expect([code, stderr]).toEqual([1, expect.stringMatching(`cannot start: the port is taken \\(\\S+:${port}\\)`)]);
+  });
+
+  test("options that do not go together end it with 1", async () => {
+    const { code, stderr } = await run(["start", "--port", "8081"]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("--port and --redis go with --upstream")]);
   });
 
   test("without a file it serves what --upstream names, and says whose registries they are", async () => {
@@ -134,7 +146,7 @@ describe("a reload", () => {
     const [one, two] = [await sandbox({ name: "one" }), await sandbox({ name: "two" })];
     const file = join(temporaryFolder(), "gateway.yaml");
     const write = (...upstreams: object[]): void => {
-      writeFileSync(file, JSON.stringify({ listen: { port: 0 }, operations: { port: 0 }, upstreams }));
+      writeWhole(file, { listen: { port: 0 }, operations: { port: 0 }, upstreams });
     };
     write(upstream("one", one));
     const { atimeMs: written } = statSync(file);
@@ -148,68 +160,74 @@ describe("a reload", () => {
     expect(line).toMatchObject({ cause: "file", changed: expect.arrayContaining(["upstreams[two].urls"]) as unknown });
   });
 
-  test("takes a changed file within 2 s, and says what changed", async () => {
-    const [one, two] = [await sandbox({ name: "one" }), await sandbox({ name: "two" })];
-    const served = await serve({ upstreams: [upstream("one", one)] });
-    expect((await served.site.get(`${PREFIX}/two${INFO}`)).outcome).toBe("404 admin_unknown");
-    served.write({ upstreams: [upstream("one", one), upstream("two", two)] });
-    await until(async () => (await served.site.get(`${PREFIX}/two${INFO}`)).status === 200);
-    const line = await until(() => served.lines("configuration reloaded")[0]);
-    expect(line).toMatchObject({ cause: "file", changed: expect.arrayContaining(["upstreams[two].urls"]) as unknown });
-    expect(line["changed"]).not.toContain("upstreams[one].urls");
-  });
-
-  test("of a thousand keys is a line of JSON as any other, and so is one with a thousand problems", async () => {
-    const one = await sandbox({ name: "one" });
-    const served = await serve({ upstreams: [upstream("one", one)] });
-    const resting = (more: object) =>
-      Array.from({ length: 700 }, (_, i) => {
-        const name = `a-registry-with-a-long-name-${i}`;
-        return { name, admin: `${name}::1220`, urls: [`https://${name}.example`], mode: "cache-only", ...more };
-      });
-    served.write({ upstreams: resting({}) });
-    const taken = await until(() => served.lines("configuration reloaded")[0]);
-    expect(taken["changed"]).toHaveLength(51);
-    served.write({ upstreams: resting({ "an-unknown-key": 1 }) });
-    const refused = await until(() => served.lines("configuration refused: what runs stays")[0]);
-    expect(refused["problems"]).toHaveLength(51);
-    expect((refused["problems"] as string[]).at(-1)).toBe("and 650 more");
-  });
-
-  test("refuses a bad file as a whole, with its lines, until it is mended", async () => {
-    const one = await sandbox({ name: "one" });
-    const served = await serve({ upstreams: [upstream("one", one)] });
-    served.write({ upstreams: [upstream("two", one)], cors: { origin: "*" } });
-    await until(() => served.lines("configuration refused: what runs stays")[0]);
-    const [refused] = served.lines("configuration refused: what runs stays");
-    expect(refused).toMatchObject({
-      level: "error",
-      problems: [expect.stringMatching(/:1:\d+: cors\.origin: unknown key/)],
-    });
-    expect((await served.site.get(`${PREFIX}/one${INFO}`)).status).toBe(200);
-    const successful = (): Promise<number> =>
-      served.operations.metric("registry_gateway_config_last_reload_successful");
-    expect(await successful()).toBe(0);
-    served.write({ upstreams: [upstream("two", one)] });
-    await until(async () => (await served.site.get(`${PREFIX}/two${INFO}`)).status === 200);
-    expect(await successful()).toBe(1);
-  });
-
-  test("takes a replaced secret, whose file the configuration names", async () => {
+  describe("of one that runs", () => {
     const token = join(temporaryFolder(), "token");
-    writeFileSync(token, "the-first-operators-token\n");
-    const tokens = [{ name: "ops", token: `\${file:${token}}` }];
-    const served = await serve({ operations: { port: 0, tokens }, upstreams: [upstream("one", await sandbox())] });
-    const status = async (text: string): Promise<number> =>
-      (await served.operations.get("/status", { authorization: `Bearer ${text}` })).status;
-    expect(await status("the-first-operators-token")).toBe(200);
-    writeFileSync(token, "the-second-operators-token\n");
-    await until(async () => (await status("the-second-operators-token")) === 200);
-    expect(await status("the-first-operators-token")).toBe(401);
-    await until(() => served.lines("configuration reloaded").length > 0);
-    const line = await until(() => served.lines("configuration reloaded")[0]);
-    expect(line["changed"]).toEqual(["operations.tokens[ops].token"]);
-    expect(served.child.stdout).not.toContain("operators-token");
+    const operations = { port: 0, tokens: [{ name: "ops", token: `\${file:${token}}` }] };
+    let served: Served;
+    let [one, two]: Sandbox[] = [];
+    beforeAll(async () => {
+      writeFileSync(token, "the-first-operators-token\n");
+      [one, two] = [await sandbox({ name: "one" }), await sandbox({ name: "two" })];
+      served = await serve({ operations, upstreams: [upstream("one", one)] });
+    });
+
+    /** Waits for the next log line with this message, which `change` leads to. */
+    async function lineAfter(change: () => void, msg: string): Promise<Line> {
+      const before = served.child.lines.length;
+      change();
+      return until(() => served.child.lines.slice(before).find((line) => line["msg"] === msg));
+    }
+    const reloaded = (upstreams: object[]): Promise<Line> =>
+      lineAfter(() => served.write({ operations, upstreams }), "configuration reloaded");
+    const refused = (keys: object): Promise<Line> =>
+      lineAfter(() => served.write({ operations, ...keys }), "configuration refused: what runs stays");
+
+    test("takes a changed file within 2 s, and says what changed", async () => {
+      await reloaded([upstream("one", one!)]);
+      expect((await served.site.get(`${PREFIX}/two${INFO}`)).outcome).toBe("404 admin_unknown");
+      const { cause, changed } = await reloaded([upstream("one", one!), upstream("two", two!)]);
+      await until(async () => (await served.site.get(`${PREFIX}/two${INFO}`)).status === 200);
+      expect([cause, changed]).toEqual(["file", expect.arrayContaining(["upstreams[two].urls"])]);
+      expect(changed).not.toContain("upstreams[one].urls");
+    });
+
+    test("of a thousand keys is a line of JSON as any other, and so is one with a thousand problems", async () => {
+      const resting = (more: object) =>
+        Array.from({ length: 700 }, (_, i) => {
+          const name = `a-registry-with-a-long-name-${i}`;
+          return { name, admin: `${name}::1220`, urls: [`https://${name}.example`], mode: "cache-only", ...more };
+        });
+      expect((await reloaded(resting({})))["changed"]).toHaveLength(51);
+      const { problems } = await refused({ upstreams: resting({ "an-unknown-key": 1 }) });
+      expect(problems).toHaveLength(51);
+      expect((problems as string[]).at(-1)).toBe("and 650 more");
+    });
+
+    test("refuses a bad file as a whole, with its lines, until it is mended", async () => {
+      await reloaded([upstream("one", one!)]);
+      expect(await refused({ upstreams: [upstream("two", one!)], cors: { origin: "*" } })).toMatchObject({
+        level: "error",
+        problems: [expect.stringMatching(/:1:\d+: cors\.origin: unknown key/)],
+      });
+      expect((await served.site.get(`${PREFIX}/one${INFO}`)).status).toBe(200);
+      const successful = (): Promise<number> =>
+        served.operations.metric("registry_gateway_config_last_reload_successful");
+      expect(await successful()).toBe(0);
+      await reloaded([upstream("two", one!)]);
+      await until(async () => (await served.site.get(`${PREFIX}/two${INFO}`)).status === 200);
+      expect(await successful()).toBe(1);
+    });
+
+    test("takes a replaced secret, whose file the configuration names", async () => {
+      const status = async (text: string): Promise<number> =>
+        (await served.operations.get("/status", { authorization: `Bearer ${text}` })).status;
+      expect(await status("the-first-operators-token")).toBe(200);
+      const write = (): void => writeFileSync(token, "the-second-operators-token\n");
+      expect((await lineAfter(write, "configuration reloaded"))["changed"]).toEqual(["operations.tokens[ops].token"]);
+      expect(await status("the-second-operators-token")).toBe(200);
+      expect(await status("the-first-operators-token")).toBe(401);
+      expect(served.child.stdout).not.toContain("operators-token");
+    });
   });
 });
 
@@ -221,62 +239,63 @@ describe("the operations commands", () => {
       { name: "viewer", token: `${token}-viewer`, readonly: true },
       { name: "ops", token: "${OPS}" },
     ];
-    const served = await serve(
-      { operations: { port: 0, tokens }, upstreams: [upstream("one", registry)] },
-      { OPS: token },
+    const gateway = await startGateway(
+      { operations: { tokens }, upstreams: [upstream("one", registry)] },
+      { env: { OPS: token } },
     );
+    await until(async () => (await gateway.operations.get("/readyz")).status === 200);
     // As an operator's shell has it: the port is known, a variable of another key is not set.
-    const { port } = new URL(served.operations.url);
+    const { port } = new URL(gateway.operations.url);
     const file = join(temporaryFolder(), "gateway.yaml");
     const keys = { operations: { port: Number(port), tokens }, redis: { url: "${REDIS}" }, upstreams: "${UPSTREAMS}" };
     writeFileSync(file, JSON.stringify(keys));
     const env = { OPS: token };
 
-    const status = await run(["status", "--config", file, "--exit-code"], { env });
+    const status = await command(["status", "--config", file, "--exit-code"], { env });
     expect([status.code, status.stderr]).toEqual([0, ""]);
     expect(status.stdout).toMatch(new RegExp(`^one +up +normal +1 of 1 .*${registry.admin}$`, "m"));
-    const json = await run(["status", "--config", file, "--json"], { env: { GATEWAY_CONFIG: file, OPS: token } });
+    const json = await command(["status", "--config", file, "--json"], { env: { GATEWAY_CONFIG: file, OPS: token } });
     expect(JSON.parse(json.stdout)).toMatchObject({ health: { level: "well" } });
 
-    await served.site.get(`${PREFIX}/one${INFO}`);
-    const explained = await run(["explain", `${served.site.url}${PREFIX}/one${INFO}`, "--config", file], { env });
+    await gateway.get(`${PREFIX}/one${INFO}`);
+    const explained = await command(["explain", `${gateway.url}${PREFIX}/one${INFO}`, "--config", file], { env });
     expect(explained.stdout).toMatch(/^info of one \(one::1220/);
     expect(explained.stdout).toMatch(/^The next request is answered from memory/m);
 
-    const purged = await run(["purge", "one", "--config", file], { env });
+    const purged = await command(["purge", "one", "--config", file], { env });
     expect([purged.code, purged.stdout]).toEqual([0, "one is purged\n"]);
-    expect((await served.site.get(`${PREFIX}/one${INFO}`)).cache).toBe("miss");
-    expect((await run(["purge", "--config", file], { env })).stdout).toBe("everything is purged\n");
-    const [line] = served.lines("purged");
+    expect((await gateway.get(`${PREFIX}/one${INFO}`)).cache).toBe("miss");
+    expect((await command(["purge", "--config", file], { env })).stdout).toBe("everything is purged\n");
+    const line = gateway.lines.find(({ msg }) => msg === "purged");
     expect(line).toMatchObject({ upstream: "one", by: "ops" });
 
-    const unknown = await run(["purge", "two", "--config", file], { env });
+    const unknown = await command(["purge", "two", "--config", file], { env });
     expect([unknown.code, unknown.stderr]).toEqual([
       1,
       expect.stringContaining('no enabled upstream has the name "two"'),
     ]);
-    const viewer = await run(["status", "--config", file]);
+    const viewer = await command(["status", "--config", file]);
     expect(viewer.code).toBe(0);
-    const nobody = await run(["status", "--url", served.operations.url]);
+    const nobody = await command(["status", "--url", gateway.operations.url]);
     expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringContaining("--token")]);
-    const named = await run(["status", "--url", served.operations.url, "--token", token]);
+    const named = await command(["status", "--url", gateway.operations.url, "--token", token]);
     expect(named.code).toBe(0);
   });
 
   test("the exit code of status says how bad it is, and an inspected gateway says that it is one", async () => {
     const dead = await sandbox({ name: "dead" });
     await dead.close();
-    const served = await serve({ upstreams: [upstream("one", await sandbox()), upstream("dead", dead)] });
-    await until(async () => ((await served.operations.upstream("dead")) as { state: string }).state === "down");
-    const { code, stdout } = await run(["status", "--exit-code", "--url", served.operations.url]);
+    const gateway = await startGateway({ upstreams: [upstream("one", await sandbox()), upstream("dead", dead)] });
+    await until(async () => ((await gateway.operations.upstream("dead")) as { state: string }).state === "down");
+    const { code, stdout } = await command(["status", "--exit-code", "--url", gateway.operations.url]);
     expect([code, stdout]).toEqual([2, expect.stringMatching(/^dead is down since .*\n {2}page: dead is down/)]);
-    expect((await run(["status", "--url", served.operations.url])).code).toBe(0);
-    const inspected = await run(["inspect", `${served.site.url}${PREFIX}/one`]);
+    expect((await command(["status", "--url", gateway.operations.url])).code).toBe(0);
+    const inspected = await command(["inspect", `${gateway.url}${PREFIX}/one`]);
     expect([inspected.code, inspected.stdout]).toEqual([
       0,
       expect.stringMatching(/^gateway +note +a registry-gateway:/m),
     ]);
-    const plain = await run(["inspect", served.site.url]);
+    const plain = await command(["inspect", gateway.url]);
     expect(plain.stdout).toMatch(/^admin +error +its info is 400 of the gateway itself \(admin_missing\)$/m);
   });
 
@@ -285,13 +304,13 @@ describe("the operations commands", () => {
     [["explain", "registry"], /explain takes a URL/],
     [["status", "--config", "/none/gateway.yaml"], /\/none\/gateway\.yaml is not there/],
   ])("%j says what is wrong", async (args, message) => {
-    const { code, stderr } = await run(args);
+    const { code, stderr } = await command(args);
     expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
   });
 
   test("what is no operations listener is said to be none", async () => {
     const { url } = await sandbox();
-    const { code, stderr } = await run(["status", "--url", url]);
+    const { code, stderr } = await command(["status", "--url", url]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("is it one?")]);
   });
 });
@@ -308,7 +327,7 @@ test("the demo prints commands that work, and ends with Ctrl-C", async () => {
   const headers = { "content-type": "application/json" };
   expect((await fetch(factory, { method: "POST", headers, body })).status).toBe(200);
   const [, operations = ""] = /console {2}(\S+)\/console/.exec(text) ?? [];
-  expect((await run(["status", "--url", operations])).stdout).toMatch(/^funds +up/m);
+  expect((await command(["status", "--url", operations])).stdout).toMatch(/^funds +up/m);
   child.signal("SIGINT");
   expect(await child.ended).toBe(0);
   expect(child.stderr).toBe("");

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { atEnd } from "./closing.ts";
@@ -102,7 +102,11 @@ export interface GatewayProcess {
 export async function startProcess(values: Values, options: RunOptions = {}): Promise<GatewayProcess> {
   const folder = temporaryFolder();
   const file = join(folder, "gateway.yaml");
-  const write = (keys: Values): void => writeFileSync(file, stringify(withDefaults(keys)));
+  const write = (keys: Values): void => {
+    writeFileSync(`${file}.new`, stringify(withDefaults(keys)));
+    // The gateway never reads half of it.
+    renameSync(`${file}.new`, file);
+  };
   write(values);
   const child = new Child(["start", "--config", file], options);
   const { url, operationsUrl } = await until(() => {

@@ -17,7 +17,7 @@ const POSTS = ENDPOINTS.filter(({ method }) => method === "POST").map(({ operati
   kind,
   place,
 }));
-const SHARES = 8;
+const SHARES = 16;
 
 /** A registry behind a gateway that keeps nothing, for all tests of a block. */
 function useHostile(): () => { readonly amulet: Registry; readonly gateway: TestGateway } {

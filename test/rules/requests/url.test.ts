@@ -202,7 +202,7 @@ function* mutated(count: number): Generator<{ method: string; url: string }> {
 
 test("no URL means another endpoint, id or registry than a parser by hand reads in it, and no good one is refused", async () => {
   const counts = { good: 0, passed: 0, refused: 0 };
-  for (const { method, url } of mutated(runs(1_500, 60_000))) {
+  for (const { method, url } of mutated(runs(500, 60_000))) {
     const byHand = meaningOf(method, url);
     const got = method === "GET" ? await get(url) : await post(url);
     if ("asks" in got) expect([url, got]).toEqual([url, byHand]);
@@ -213,5 +213,5 @@ test("no URL means another endpoint, id or registry than a parser by hand reads 
     else expect([400, 404, 405]).toContain(got.status);
     counts["asks" in got ? (got.asks.startsWith("registry ") ? "passed" : "good") : "refused"] += 1;
   }
-  for (const count of Object.values(counts)) expect(count).toBeGreaterThan(30);
+  for (const count of Object.values(counts)) expect(count).toBeGreaterThan(10);
 });
