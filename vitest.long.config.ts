@@ -28,7 +28,9 @@ export default defineConfig({
         test: {
           name: "push",
           include: ["test/long/push/**/*.test.ts", "test/deploy/alerts.test.ts"],
-          ...ALONE,
+          globalSetup: ["test/support/global-setup.ts", "test/support/console-setup.ts"],
+          // Half of their time is waiting, for Prometheus above all.
+          maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
       },

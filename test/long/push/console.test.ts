@@ -1,6 +1,6 @@
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
-import { buildConsole, startBrowser } from "../../support/browser.ts";
+import { startBrowser } from "../../support/browser.ts";
 import { atEnd } from "../../support/closing.ts";
 import { expecting, FACTORY, INFO, LIST, PREFIX } from "../../support/endpoints.ts";
 import { startGateway, temporaryFolder, type TestGateway } from "../../support/gateway.ts";
@@ -18,7 +18,6 @@ let gateway: TestGateway;
 let registries: Record<(typeof NAMES)[number], Registry>;
 
 beforeAll(async () => {
-  buildConsole();
   browser = await startBrowser();
   const all = await Promise.all(NAMES.map((name) => startRegistry(name, { nodes: name === "amulet" ? 1 : 2 })));
   registries = Object.fromEntries(all.map((each) => [each.name, each])) as typeof registries;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, expect, test } from "vitest";
 import type { HealthLine, Status } from "../../../src/operations/types.ts";
-import { buildConsole, startBrowser } from "../../support/browser.ts";
+import { startBrowser } from "../../support/browser.ts";
 import { atEnd } from "../../support/closing.ts";
 import { expecting, FACTORY, LIST, PREFIX } from "../../support/endpoints.ts";
 import { temporaryFolder, type Values } from "../../support/gateway.ts";
@@ -38,7 +38,6 @@ let prometheus: Prometheus;
 let page: Page;
 
 beforeAll(async () => {
-  buildConsole();
   [amulet, bonds, funds] = [
     await startRegistry("amulet"),
     await startRegistry("bonds", { nodes: 2 }),

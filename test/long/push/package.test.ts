@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { TokenStandardClient } from "@canton-network/core-token-standard";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -15,6 +15,17 @@ function npm(args: readonly string[], cwd: string): void {
   execFileSync("npm", args, { cwd, env, timeout: 300_000, stdio: ["ignore", "ignore", "inherit"] });
 }
 
+/** What is built there takes nothing from under other tests. */
+function copyOfCheckout(): string {
+  const copy = temporaryFolder();
+  for (const name of readdirSync(ROOT)) {
+    if (![".git", "dist", "node_modules"].includes(name))
+      cpSync(join(ROOT, name), join(copy, name), { recursive: true });
+  }
+  symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
+  return copy;
+}
+
 /** The package as users get it (docs/first-day.md): built, packed, and installed from its tarball in a folder of its own. */
 let folder = "";
 let tarball = "";
@@ -22,8 +33,9 @@ let program: readonly string[] = [];
 
 beforeAll(() => {
   folder = temporaryFolder();
-  npm(["run", "build"], ROOT);
-  npm(["pack", "--loglevel=error", "--ignore-scripts", "--pack-destination", folder], ROOT);
+  const checkout = copyOfCheckout();
+  npm(["run", "build"], checkout);
+  npm(["pack", "--loglevel=error", "--ignore-scripts", "--pack-destination", folder], checkout);
   tarball = join(
     folder,
     readdirSync(folder).find((file) => file.endsWith(".tgz"))!,
