@@ -10,7 +10,7 @@ import { ConfigError, type Problem } from "./problem.ts";
 import { QUOTE_IT, Reader } from "./reader.ts";
 import type { Environment } from "./references.ts";
 import { checkRules, type Report } from "./rules.ts";
-import { type Config, configSchema, type UpstreamConfig } from "./schema.ts";
+import { type Config, configSchema } from "./schema.ts";
 import { warningsOf } from "./warnings.ts";
 
 /** A YAML file, or the same as data: relative paths in it begin at `folder`. */
@@ -88,10 +88,10 @@ function reportSyntax({ errors, warnings }: Document, text: string, reader: Read
 /** Each upstream's `cache` made whole by the global one. */
 function withCaches({ upstreams, ...config }: Config): Config {
   const { memory: _memory, ...cache } = config.cache;
-  const whole = upstreams.map((upstream) => {
-    const own: Partial<UpstreamConfig["cache"]> = upstream.cache ?? {};
-    return { ...upstream, cache: { ...cache, ...own, ttl: { ...cache.ttl, ...own.ttl } } };
-  });
+  const whole = upstreams.map((upstream) => ({
+    ...upstream,
+    cache: { ...cache, ...upstream.cache, ttl: { ...cache.ttl, ...upstream.cache?.ttl } },
+  }));
   return { ...config, upstreams: whole };
 }
 

@@ -133,10 +133,8 @@ function checkIdentities(upstreams: readonly UpstreamConfig[], report: Report): 
   const enabled = admins.filter(([, admin], index) => admin !== "" && upstreams[index]!.enabled);
   const parties = enabled.map(([path, admin]) => [path, normaliseParty(admin)] as const);
   checkTwice("admin", parties, report);
-  for (const [path, admin] of admins) {
-    const namesake = names.find(([, name]) => name === admin);
-    if (namesake !== undefined) report(path, `is the name at ${namesake[0]}`);
-  }
+  const places = new Map(names.map(([path, name]) => [name, path]));
+  for (const [path, admin] of admins) if (places.has(admin)) report(path, `is the name at ${places.get(admin)}`);
 }
 
 /** Reports where upstreams of one group say different numbers. */

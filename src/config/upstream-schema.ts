@@ -1,3 +1,4 @@
+import { CACHED_OPERATIONS, type CachedOperation, cachedRecord } from "../spec/operations.ts";
 import { findCertificateFault, findKeyFault } from "./certificates.ts";
 import * as keys from "./keys.ts";
 import * as urls from "./urls.ts";
@@ -26,12 +27,14 @@ export const tlsKeys = {
   keyFile: off(keys.file("Key of the client certificate (PEM).", findKeyFault)),
 };
 
+const ttls = Object.fromEntries(
+  CACHED_OPERATIONS.map((each) => [each, duration(cachedRecord(each).ttl, `${cachedRecord(each).summary}.`)]),
+) as Record<CachedOperation, ReturnType<typeof duration>>;
+
 /** What an upstream may set for itself: all of `cache` but `memory`. */
 export const cacheKeys = {
   ttl: group("How long an answer is fresh where the registry says nothing. 0s: it is not stored.", {
-    info: duration("10m", "Of info."),
-    instruments: duration("30s", "Of pages of instruments."),
-    instrument: duration("30s", "Of one instrument."),
+    ...ttls,
     notFound: duration("5s", "Of an instrument's 404."),
   }),
   honorUpstream: flag(true, "The registry's Cache-Control, Expires and Age go before ttl."),

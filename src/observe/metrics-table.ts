@@ -1,4 +1,3 @@
-import { CACHED_OPERATIONS } from "../spec/operations.ts";
 import type { NodeState, UpstreamStatus } from "../upstream/types.ts";
 import { parseDuration } from "../units.ts";
 import { version } from "../version.ts";
@@ -52,7 +51,7 @@ export const FAMILIES = {
   client_refusals_total: counted("Requests refused for their credential or by their tier.", ["client", "code"]),
 
   // Cache
-  cache_answers_total: counted(`Answers to ${CACHED_OPERATIONS.join(", ")}, by how the cache came by them.`, [
+  cache_answers_total: counted("Answers that may be cached, by how the cache came by them.", [
     "upstream",
     "operation",
     "outcome",

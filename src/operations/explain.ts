@@ -5,7 +5,7 @@ import type { MetadataRequest, RegistryExplanation } from "../registry/registry.
 import { pageQueryOf } from "../requests/query.ts";
 import type { Snapshot } from "../requests/snapshot.ts";
 import { addressingOf, checkPath, findExtraPath, pathOf, rewriteUrl, segmentsOf } from "../requests/url.ts";
-import { type Endpoint, ENDPOINTS } from "../spec/operations.ts";
+import { type CachedOperation, ENDPOINTS } from "../spec/operations.ts";
 import type { UpstreamStatus } from "../upstream/types.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { ExplainAnswer } from "./types.ts";
@@ -35,7 +35,7 @@ export async function explain(url: string, snapshot: Snapshot): Promise<ExplainA
   if (endpoint === undefined) return passedThrough(upstream);
   const about = { ...of(upstream), operation: endpoint.operation };
   if (endpoint.record.kind !== "metadata") return { ...about, text: [CALL] };
-  const request = requestOf(endpoint, rest, rewritten);
+  const request = requestOf(endpoint.operation as CachedOperation, rest, rewritten);
   const cache = await snapshot.registries.get(upstream.name)?.explain(request);
   if (cache === undefined) return { ...about, text: [UNPROVED] };
   return { ...about, text: textOf(cache, upstream.status()), cache };
@@ -73,10 +73,10 @@ function agrees(pattern: readonly string[], segments: readonly string[]): boolea
   return pattern.length === segments.length && pattern.every((part, i) => part.startsWith("{") || part === segments[i]);
 }
 
-function requestOf({ operation }: Endpoint, segments: readonly string[], url: string): MetadataRequest {
+function requestOf(operation: CachedOperation, segments: readonly string[], url: string): MetadataRequest {
   if (operation === "instruments") return { operation, ...pageQueryOf(url) };
   if (operation === "instrument") return { operation, id: segments.at(-1)! };
-  return { operation: "info" };
+  return { operation };
 }
 
 function of({ name, admin }: Upstream): Pick<ExplainAnswer, "upstream" | "admin"> {

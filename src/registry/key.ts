@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type { CacheKey } from "../cache/types.ts";
-import { endpointPath } from "../spec/operations.ts";
+import { endpointPath, type SoleOperation } from "../spec/operations.ts";
 
 /** One of the cached endpoints of a registry. */
 export type MetadataRequest =
-  | { readonly operation: "info" }
+  | { readonly operation: SoleOperation }
   | {
       readonly operation: "instruments";
       /** As written in a query, percent-encoded; undefined: the client leaves the size open. */
@@ -38,12 +38,12 @@ export function groupOf(party: string): string {
 /** Spaces part what is in a name: in a query there is none. */
 function nameOf(request: MetadataRequest): string {
   switch (request.operation) {
-    case "info":
-      return "info";
     case "instruments":
       return `page ${request.pageSize ?? ""} ${request.pageToken ?? ""}`;
     case "instrument":
       return `instrument ${request.id}`;
+    default:
+      return request.operation;
   }
 }
 
@@ -60,7 +60,7 @@ function bounded(name: string): string {
  */
 export function pathOf(request: MetadataRequest, size: number | undefined): string {
   if (request.operation === "instrument") return endpointPath("instrument", request.id);
-  if (request.operation === "info") return endpointPath("info");
+  if (request.operation !== "instruments") return endpointPath(request.operation);
   const parameters: string[] = [];
   const pageSize = request.pageSize ?? size;
   if (pageSize !== undefined) parameters.push(`pageSize=${pageSize}`);

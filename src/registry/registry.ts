@@ -2,10 +2,20 @@ import type { Logger } from "pino";
 import { readJson } from "../bodies/answer.ts";
 import { type ListedPage, readPage } from "../bodies/page.ts";
 import type { Cache } from "../cache/cache.ts";
-import type { CacheExplanation, CacheKey, Condition, Entry, Fetched, FetchPurpose, Found } from "../cache/types.ts";
+import type {
+  CacheExplanation,
+  CacheKey,
+  CachePolicy,
+  Condition,
+  Entry,
+  Fetched,
+  FetchPurpose,
+  Found,
+} from "../cache/types.ts";
 import type { Clock, Duration, Instant, Wait } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
+import { CACHED_OPERATIONS, type CachedOperation } from "../spec/operations.ts";
 import type { Answer, CallReport } from "../upstream/types.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { groupOf, keyOf, type MetadataRequest, pathOf } from "./key.ts";
@@ -51,7 +61,7 @@ interface Asked {
 export class Registry {
   readonly upstream: Upstream;
   private readonly options: RegistryOptions;
-  private readonly policies;
+  private readonly policies: Readonly<Record<CachedOperation, CachePolicy>>;
   /** Taken apart once; each lives as long as its entry. */
   private readonly pages = new WeakMap<Entry, ListedPage | string>();
   private sizeRefusedUntil: Instant = -Infinity;
@@ -60,11 +70,8 @@ export class Registry {
     const { config } = upstream;
     this.upstream = upstream;
     this.options = options;
-    this.policies = {
-      info: policyOf(config, "info"),
-      instruments: policyOf(config, "instruments"),
-      instrument: policyOf(config, "instrument"),
-    };
+    const policies = CACHED_OPERATIONS.map((each) => [each, policyOf(config, each)]);
+    this.policies = Object.fromEntries(policies) as Record<CachedOperation, CachePolicy>;
   }
 
   /** What is fresh in memory; undefined: {@link get} has to see to it. */

@@ -5,9 +5,9 @@ import { mergedPage } from "../aggregate/merged-listing.ts";
 import type { Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { MetadataRequest, Registry } from "../registry/registry.ts";
+import { cachedRecord } from "../spec/operations.ts";
 import { type AnswerParts, waitOf } from "./context.ts";
 import { enter } from "./gate.ts";
-
 import { isPartial } from "./query.ts";
 import { sendFound } from "./reply.ts";
 import { adminNotNamed, baseUrls, mayUse } from "./route.ts";
@@ -24,10 +24,10 @@ export async function answerAggregate(
 ): Promise<void> {
   const { state } = request;
   if (state.snapshot.loaded.config.routing.plain !== "aggregate") throw adminNotNamed(request, false);
-  if (asked.operation === "info") {
+  if (cachedRecord(asked.operation).aggregate === "refused") {
     throw new GatewayError(
       "admin_missing",
-      `several registries are served here, and each has an info of its own; use the base URL of one: ${baseUrls(state)}`,
+      `several registries are served here, and each has its own ${asked.operation}; use the base URL of one: ${baseUrls(state)}`,
     );
   }
   enter(request, parts);

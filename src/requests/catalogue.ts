@@ -5,7 +5,6 @@ import type { Registry } from "../registry/registry.ts";
 import { basePathOf, MOST_COMPOSED, registriesOf, sendComposed } from "./aggregate.ts";
 import { type AnswerParts, waitOf } from "./context.ts";
 import { enter } from "./gate.ts";
-
 import { formText, isPartial, queryValues } from "./query.ts";
 import { namedUpstream } from "./route.ts";
 

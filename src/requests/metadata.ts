@@ -61,11 +61,11 @@ async function answerMiss(
 
 function metadataRequestOf({ url, params }: FastifyRequest, operation: CachedOperation): MetadataRequest {
   switch (operation) {
-    case "info":
-      return { operation };
     case "instruments":
       return { operation, ...pageQueryOf(url) };
     case "instrument":
       return { operation, id: (params as RegistryParams).id! };
+    default:
+      return { operation };
   }
 }

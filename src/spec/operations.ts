@@ -25,8 +25,9 @@ export interface CachedRecord extends EndpointRecord {
   readonly kind: "metadata";
   /** What it addresses: the registry's only one, one by the id in the path, or a page of a listing. */
   readonly address: "sole" | "id" | "page";
-  /** Default of its `cache.ttl` key, in ms, and the most that a registry's own lifetime may be. */
-  readonly ttl: number;
+  /** Default of its `cache.ttl` key. */
+  readonly ttl: string;
+  /** The most that a registry's own lifetime may be, in ms. */
   readonly maxTtl: number;
   /** The plain base URL of several registries: one listing after the other, the one registry that has it, or a 400. */
   readonly aggregate: "listing" | "search" | "refused";
@@ -70,7 +71,7 @@ export const OPERATION_RECORDS = {
     path: "metadata/v1/info",
     address: "sole",
     answer: "GetRegistryInfoResponse",
-    ttl: 10 * MINUTE,
+    ttl: "10m",
     maxTtl: 24 * 60 * MINUTE,
     aggregate: "refused",
     summary: "The registry's admin and the APIs it supports",
@@ -79,7 +80,7 @@ export const OPERATION_RECORDS = {
     path: "metadata/v1/instruments",
     address: "page",
     answer: "ListInstrumentsResponse",
-    ttl: MINUTE / 2,
+    ttl: "30s",
     maxTtl: 10 * MINUTE,
     aggregate: "listing",
     summary: "All instruments, in pages",
@@ -88,7 +89,7 @@ export const OPERATION_RECORDS = {
     path: "metadata/v1/instruments/{instrumentId}",
     address: "id",
     answer: "Instrument",
-    ttl: MINUTE / 2,
+    ttl: "30s",
     maxTtl: 10 * MINUTE,
     aggregate: "search",
     summary: "One instrument",
@@ -152,6 +153,11 @@ export type CachedOperation = {
   [Name in EndpointName]: Records[Name] extends CachedRecord ? Name : never;
 }[EndpointName];
 
+/** Those of which a registry has one answer. */
+export type SoleOperation = {
+  [Name in CachedOperation]: Records[Name] extends { readonly address: "sole" } ? Name : never;
+}[CachedOperation];
+
 /** POSTs. */
 export type PostOperation = Exclude<EndpointName, CachedOperation>;
 
@@ -188,7 +194,7 @@ export function isOfVersion2(operation: Operation): boolean {
   return operation !== "pass_through" && OPERATION_RECORDS[operation].path.includes("/v2/");
 }
 
-function cached(record: Omit<CachedRecord, "kind">): CachedRecord {
+function cached<const Record extends Omit<CachedRecord, "kind">>(record: Record): Record & CachedRecord {
   return { kind: "metadata", ...record };
 }
 

@@ -16,7 +16,6 @@ export interface Received {
   readonly status: number;
   readonly fields: Fields;
   readonly body: Buffer;
-  readonly requestedAt: Instant;
   readonly receivedAt: Instant;
 }
 
@@ -88,7 +87,6 @@ class Exchange implements Dispatcher.DispatchHandler {
   private readonly connection: Connection;
   private readonly options: ExchangeOptions;
   private readonly end: (end: Received | Fault | GatewayError) => void;
-  private readonly requestedAt: Instant;
   private collector: Collector | undefined;
   private isSent = false;
   private interim = 0;
@@ -100,7 +98,6 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.connection = connection;
     this.options = options;
     this.end = end;
-    this.requestedAt = options.clock.now();
   }
 
   release(): void {
@@ -134,9 +131,9 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     if (this.connection.isReset) return this.fail("broken");
-    const { status, fields, requestedAt, receivedAt } = this;
+    const { status, fields, receivedAt } = this;
     const body = this.collector?.body() ?? Buffer.alloc(0);
-    this.end({ kind: "answer", status, fields, body, requestedAt, receivedAt });
+    this.end({ kind: "answer", status, fields, body, receivedAt });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {

@@ -37,7 +37,6 @@ export interface Answer {
   readonly json: unknown;
   /** The node's URL. */
   readonly node: string;
-  readonly requestedAt: Instant;
   readonly receivedAt: Instant;
 }
 

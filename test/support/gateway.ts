@@ -6,7 +6,7 @@ import { loadConfig } from "../../src/config/load.ts";
 import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
 import { TestClock } from "./clock.ts";
 import { atEnd } from "./closing.ts";
-import { PREFIX } from "./endpoints.ts";
+import { ENDPOINTS, PREFIX } from "./endpoints.ts";
 import { type Answer, Site } from "./http.ts";
 import { Registry } from "./registry.ts";
 import { until } from "./until.ts";
@@ -25,7 +25,10 @@ export interface GatewayOptions {
 }
 
 /** Nothing is stored, so that every good request shows where it went. */
-export const NOTHING_KEPT = { cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } } };
+const CACHED = ENDPOINTS.filter(({ kind }) => kind === "metadata").map(({ operation }) => operation);
+export const NOTHING_KEPT = {
+  cache: { ttl: Object.fromEntries([...CACHED, "notFound"].map((each) => [each, "0s"])) },
+};
 
 /** One log line. */
 export type Line = Readonly<Record<string, unknown>>;

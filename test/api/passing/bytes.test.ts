@@ -34,6 +34,7 @@ const payload = fc.oneof(
 const ANSWERS: Readonly<Record<string, (text: string) => string>> = {
   info: (text) => `{ "adminId":"${three().registries.amulet.admin}","supportedApis":{} ,"x":${text}}`,
   instruments: (text) => `{"instruments":[ ],"x":${text} }`,
+  metadata: (text) => `{ "x":${text}}`,
   instrument: (text) => `{"x":${text},"id":"A/1","name":"A","symbol":"A","decimals":10,"supportedApis":{}}\n`,
   factory: (text) =>
     `{"factoryId":"f","transferKind":"self","choiceContext":{"choiceContextData":{"x":${text}},"disclosedContracts":[]}}`,

@@ -148,7 +148,7 @@ ${A}  cache: { ttl: { info: 2h }, clientTtl: 3s, forwardResponseHeaders: [X-A] }
   expect(upstreams[1].cache).toEqual(shared);
   expect(upstreams[0].cache).toEqual({
     ...shared,
-    ttl: { info: 7_200_000, instruments: 30_000, instrument: 30_000, notFound: 1_000 },
+    ttl: { ...shared.ttl, info: 7_200_000 },
     clientTtl: 3_000,
     forwardResponseHeaders: ["x-a"],
   });

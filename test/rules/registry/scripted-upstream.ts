@@ -5,14 +5,18 @@ import { GatewayError } from "../../../src/errors.ts";
 import { parseJson } from "../../../src/json.ts";
 import { type MetadataRequest, Registry } from "../../../src/registry/registry.ts";
 import { createAlone } from "../../../src/sharing/alone.ts";
+import { CACHED_OPERATIONS, type CachedOperation } from "../../../src/spec/operations.ts";
 import type { Answer, Call } from "../../../src/upstream/types.ts";
 import type { Upstream } from "../../../src/upstream/upstream.ts";
 import { TestClock } from "../../support/clock.ts";
 
 export const SECOND = 1_000;
 
+/** Of those that no test is about. */
+const ANY = Object.fromEntries(CACHED_OPERATIONS.map((each) => [each, SECOND])) as Record<CachedOperation, number>;
+
 const CACHE: UpstreamConfig["cache"] = {
-  ttl: { info: 600 * SECOND, instruments: 30 * SECOND, instrument: 20 * SECOND, notFound: 5 * SECOND },
+  ttl: { ...ANY, info: 600 * SECOND, instruments: 30 * SECOND, instrument: 20 * SECOND, notFound: 5 * SECOND },
   honorUpstream: true,
   staleWhileRevalidate: 0,
   staleIfError: 0,
@@ -78,9 +82,8 @@ export class Registries {
       const scripted = script(path, call);
       if (scripted instanceof Error) return Promise.reject(scripted);
       const { status = 200, fields = [], body = "" } = typeof scripted === "string" ? { body: scripted } : scripted;
-      const at = this.clock.now();
-      const times = { requestedAt: at, receivedAt: at };
-      return Promise.resolve({ status, fields, body: Buffer.from(body), json: parseJson(body), node: "n", ...times });
+      const receivedAt = this.clock.now();
+      return Promise.resolve({ status, fields, body: Buffer.from(body), json: parseJson(body), node: "n", receivedAt });
     };
   }
 }

@@ -84,7 +84,7 @@ function scriptedUpstream(name: string, seen: { meaning: Meaning | undefined; ca
       const asks = call.operation === "pass_through" ? `${call.base} ${call.path}` : `${call.operation} ${call.path}`;
       seen.meaning = { registry: name, asks };
       const body = Buffer.from("{}");
-      return Promise.resolve({ status: 200, fields: [], body, json: {}, node: "", requestedAt: 0, receivedAt: 0 });
+      return Promise.resolve({ status: 200, fields: [], body, json: {}, node: "", receivedAt: 0 });
     },
   };
 }

@@ -21,7 +21,7 @@ function outcome({
   question = {},
 }: Case): string {
   const bytes = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
-  const raw = { status, fields, body: bytes, node: "http://a", requestedAt: 0, receivedAt: 0 };
+  const raw = { status, fields, body: bytes, node: "http://a", receivedAt: 0 };
   const read = readAnswer(raw, {
     upstream: "amulet",
     operation,
@@ -125,7 +125,7 @@ test("an error in another form keeps its Retry-After and its words, without addr
   const body = Buffer.from(
     "upstream connect error to node-3.registry.internal:8443 (10.1.2.3), see https://x.example/a",
   );
-  const raw = { status: 500, fields: ["retry-after", "7"], body, node: "", requestedAt: 0, receivedAt: 0 };
+  const raw = { status: 500, fields: ["retry-after", "7"], body, node: "", receivedAt: 0 };
   const read = readAnswer(raw, {
     upstream: "amulet",
     operation: "info",

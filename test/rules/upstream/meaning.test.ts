@@ -5,7 +5,7 @@ import type { Answer } from "../../../src/upstream/types.ts";
 
 function answer(json: unknown, status = 200): Answer {
   const body = Buffer.from(JSON.stringify(json) ?? "");
-  return { status, fields: [], body, json, node: "", requestedAt: 0, receivedAt: 0 };
+  return { status, fields: [], body, json, node: "", receivedAt: 0 };
 }
 
 const contract = (contractId: string, more: object = {}) => ({
