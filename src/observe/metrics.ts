@@ -32,6 +32,10 @@ const CLIENT_REFUSALS: ReadonlySet<ErrorCode> = new Set([
 
 const METADATA: ReadonlySet<string> = new Set(CACHED_OPERATIONS);
 
+/** Those of the process: it has one set of them, whose timers never end. */
+const ofProcess = new Registry();
+collectDefaultMetrics({ register: ofProcess });
+
 /** Counts what happens and shows it, with all states, as Prometheus reads it. Implements the observers of the rooms below. */
 export class Metrics {
   readonly totals = new TotalsCounter();
@@ -46,7 +50,6 @@ export class Metrics {
     for (const [name, family] of Object.entries<Family>(FAMILIES)) {
       this.metrics.set(name, createMetric(PREFIX + name, family, this.registry));
     }
-    collectDefaultMetrics({ register: this.registry });
   }
 
   readonly upstream: UpstreamObserver = {
@@ -101,7 +104,7 @@ export class Metrics {
       if (labels.length === 0) metric.remove();
       for (const [values, value] of read(state)) metric.inc(labelled(labels, values), value);
     }
-    return this.registry.metrics();
+    return Registry.merge([this.registry, ofProcess]).metrics();
   }
 
   get contentType(): string {
