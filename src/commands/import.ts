@@ -4,7 +4,7 @@ import { normaliseParty } from "../config/rules.ts";
 import { printable, quote } from "../json.ts";
 import { type AssetList, AssetListError, type ListedRegistry, readAssetList } from "./asset-list.ts";
 import { nameFor } from "./names.ts";
-import { askInfo, RegistryClient } from "./questions.ts";
+import { askInfo, MOST_CHARACTERS, readText, RegistryClient } from "./questions.ts";
 import { CommandError, complain, EXIT, print, sayFailure } from "./terminal.ts";
 
 interface ImportOptions {
@@ -17,7 +17,6 @@ interface Imported extends ListedRegistry {
   readonly left?: readonly string[];
 }
 
-const MOST_BYTES = 4 * 1024 * 1024;
 const TIMEOUT = 15_000;
 
 /**
@@ -46,7 +45,7 @@ async function read(source: string, network: string | undefined): Promise<AssetL
 
 function readFile(file: string): string {
   try {
-    return readTextFile(file, MOST_BYTES);
+    return readTextFile(file, MOST_CHARACTERS);
   } catch (error) {
     throw new CommandError(`${file} ${(error as Error).message}`);
   }
@@ -56,10 +55,7 @@ async function download(url: string): Promise<string> {
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT) });
     if (answer.status !== 200) throw new CommandError(`${url} answers ${answer.status}`);
-    const announced = Number(answer.headers.get("content-length") ?? 0);
-    const text = announced > MOST_BYTES ? "" : await answer.text();
-    if (announced > MOST_BYTES || text.length > MOST_BYTES) throw new CommandError(`${url} is larger than any list`);
-    return text;
+    return await readText(answer.body!.pipeThrough(new TextDecoderStream()));
   } catch (error) {
     if (error instanceof CommandError) throw error;
     throw new CommandError(`${url} cannot be read: ${sayFailure(error)}`);

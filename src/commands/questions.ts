@@ -32,7 +32,8 @@ interface Question {
 }
 
 const TIMEOUT: Duration = 15_000;
-const MOST_CHARACTERS = 16 * 1024 * 1024;
+/** What is read of an answer or of a list at most. */
+export const MOST_CHARACTERS = 16 * 1024 * 1024;
 /** Seconds; who asks for a longer pause is not asked again. */
 const LONGEST_PAUSE = 10;
 
@@ -80,16 +81,22 @@ export class RegistryClient {
       ...options,
     });
     this.times.push(performance.now() - begin);
-    let text = "";
-    for await (const chunk of answer.body.setEncoding("utf8") as AsyncIterable<string>) {
-      text += chunk;
-      if (text.length > MOST_CHARACTERS) throw new Error("the answer has more than 16 MiB");
-    }
+    const text = await readText(answer.body.setEncoding("utf8"));
     const asked = { status: answer.statusCode, fields: answer.headers, text, json: parseJson(text) };
     const isOfGateway = /^registry-gateway\b/.test(fieldOf(asked, "cache-status") ?? "");
     if (isOfGateway || fieldOf(asked, ERROR_FIELD) !== undefined) this.isGateway = true;
     return asked;
   }
+}
+
+/** A whole text. @throws Error for one that is too long, before it is all read */
+export async function readText(chunks: AsyncIterable<string>): Promise<string> {
+  let text = "";
+  for await (const chunk of chunks) {
+    text += chunk;
+    if (text.length > MOST_CHARACTERS) throw new Error("the answer has more than 16 MiB");
+  }
+  return text;
 }
 
 /** The value of a field, cut for a message. */
