@@ -49,7 +49,7 @@ export function* elementsAt(text: string, start: number): Generator<Span> {
 }
 
 /** The index of the first character from `start` on that is no whitespace of JSON (RFC 8259 §2). */
-export function skipSpace(text: string, start: number): number {
+function skipSpace(text: string, start: number): number {
   let i = start;
   while (text[i] === " " || text[i] === "\n" || text[i] === "\r" || text[i] === "\t") i += 1;
   return i;

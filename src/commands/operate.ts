@@ -66,7 +66,7 @@ function statusLines(answer: Status): string[] {
     ...table,
     "",
     `redis  ${redis.redis}${replicas}${redis.cause === undefined ? "" : `: ${redis.cause}`}`,
-    `cache  ${cache.entries} entries, ${sayMiB(cache.bytes)} of ${sayMiB(cache.maxBytes)}`,
+    `cache  ${cache.entries} ${cache.entries === 1 ? "entry" : "entries"}, ${sayMiB(cache.bytes)} of ${sayMiB(cache.maxBytes)}`,
     `${answer.replica} ${state}, version ${answer.version}, configuration ${answer.digest}, since ${sayTime(answer.since)}`,
   ];
 }

@@ -94,7 +94,6 @@ export async function createGateway(loaded: LoadedConfig, options: GatewayOption
   const droppedLines = (): number => output.droppedLines();
   const sources = { snapshot, reload: () => reload, connections, droppedLines, sharing, cache, clock };
   const operations = await createOperations({
-    start: config.operations,
     snapshot,
     state: () => readState(sources),
     readiness,

@@ -3,7 +3,6 @@ import fastifyStatic from "@fastify/static";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
 import type { Clock } from "../clock.ts";
 import { effectiveConfig } from "../config/effective.ts";
-import type { OperationsConfig } from "../config/schema.ts";
 import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { quote } from "../json.ts";
 import type { Logger } from "../observe/log.ts";
@@ -20,8 +19,6 @@ import { statusOf } from "./status.ts";
 import type { ClientsAnswer, RequestsAnswer } from "./types.ts";
 
 export interface OperationsOptions {
-  /** `host` and `port` are those of the start; `hosts` and `tokens` those of the snapshot. */
-  readonly start: Pick<OperationsConfig, "host">;
   readonly snapshot: () => Snapshot;
   readonly state: () => GatewayState;
   readonly readiness: Readiness;
@@ -106,15 +103,13 @@ export async function createOperations(options: OperationsOptions): Promise<Fast
   return app;
 }
 
-function guard(request: FastifyRequest, reply: FastifyReply, { start, snapshot }: OperationsOptions): void {
+function guard(request: FastifyRequest, reply: FastifyReply, { snapshot }: OperationsOptions): void {
   reply.headers(SAFETY);
   const route = request.routeOptions.url;
   if (OPEN.has(route)) return;
-  const { hosts, tokens, port } = snapshot().loaded.config.operations;
-  const config = { host: start.host, port, hosts, ...(tokens !== undefined && { tokens }) };
   const { method, headers } = request;
   const area: Area = route === "/" || route?.startsWith("/console") === true ? "console" : "data";
-  request.operator = checkAccess({ method, headers, area }, config);
+  request.operator = checkAccess({ method, headers, area }, snapshot().loaded.config.operations);
   // By method: what is added later is kept from readers, too.
   if (method !== "GET" && method !== "HEAD") checkMayChange(request.operator);
 }

@@ -93,7 +93,6 @@ async function start(given: Given = {}) {
   const metrics = new Metrics();
   const recent = new RecentRequests();
   const app = await createOperations({
-    start: loaded.config.operations,
     snapshot: () => snapshot,
     state: () => state,
     readiness: new Readiness({ clock, upstreams: () => snapshot.upstreams, isDraining }),
