@@ -35,6 +35,14 @@ export async function askInfo(
   return failure;
 }
 
+/** No ledger's party ids are longer. */
+const LONGEST_PARTY = 255;
+
+/** Whether a party may become a key of all that is stored, and a word in logs, `/status` and the console. */
+function mayBeLearned(party: string): boolean {
+  return party.length <= LONGEST_PARTY && printable(party, LONGEST_PARTY) === party;
+}
+
 /** Why an answer does not prove the node; where it does, the node is up. */
 function judge(node: Node, connection: Connection, answer: Answer | Failure): Failure | undefined {
   const { name } = node.access.config;
@@ -51,6 +59,9 @@ function judge(node: Node, connection: Connection, answer: Answer | Failure): Fa
     const text =
       answer.status === 200 ? "names no admin in its info" : `answered ${answer.status} when asked for its info`;
     return failed("no_info", name, { text });
+  }
+  if (node.access.admin.party === undefined && !mayBeLearned(named)) {
+    return failed("no_info", name, { text: "names an admin in its info that is no party id" });
   }
   node.info.named = named;
   const other = `names another admin, ${printable(named, 120)}`;
