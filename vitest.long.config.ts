@@ -27,7 +27,11 @@ export default defineConfig({
         extends: true,
         test: {
           name: "push",
-          include: ["test/long/push/**/*.test.ts", "test/deploy/alerts.test.ts"],
+          include: [
+            "test/long/push/**/*.test.ts",
+            "test/hostile/{requests,small}.test.ts",
+            "test/deploy/alerts.test.ts",
+          ],
           globalSetup: ["test/support/global-setup.ts", "test/support/console-setup.ts"],
           // Half of their time is waiting, for Prometheus above all.
           maxWorkers: 2,
@@ -41,7 +45,7 @@ export default defineConfig({
           include: [
             "test/long/nightly/**/*.test.ts",
             "test/model/**/*.test.ts",
-            "test/hostile/**/*.test.ts",
+            "test/hostile/{answers,texts}.test.ts",
             ...THOROUGH,
           ],
           ...ALONE,

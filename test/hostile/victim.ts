@@ -57,7 +57,8 @@ export class Victim {
     const program = [node, "--max-old-space-size=384", ...others];
     const process = await startProcess({ ...values, upstreams: [well, ...(values.upstreams ?? [])] }, { program });
     const path = `${PREFIX}/well${INFO}`;
-    expect((await process.site.get(path)).status).toBe(200);
+    // A busy machine makes it late, and it sheds what comes first.
+    await until(async () => (await process.site.get(path)).status === 200);
     const { hostname: host, port } = new URL(process.site.url);
     const task: Task = { host, port: Number(port), path, pid: process.child.pid };
     const probe = new Worker(new URL("probe.ts", import.meta.url), { workerData: task });
@@ -69,14 +70,19 @@ export class Victim {
   /** What hits had to wait while somebody did this to it. */
   async during(attack: () => Promise<unknown>): Promise<Held> {
     const { probe } = this;
-    const begun = once(probe, "message");
-    probe.postMessage("begin");
-    await begun;
+    const { child } = this.process;
+    // A probe whose gateway is gone tells nothing more.
+    const gone = child.ended.then((): never => {
+      throw new Error(`the gateway ended:\n${child.stderr.slice(0, 4_000)}`);
+    });
+    const tell = async (message: "begin" | "end"): Promise<Held> => {
+      const told = once(probe, "message") as Promise<[Held]>;
+      probe.postMessage(message);
+      return (await Promise.race([told, gone]))[0];
+    };
+    await tell("begin");
     await attack();
-    const ended = once(probe, "message");
-    probe.postMessage("end");
-    const [held] = (await ended) as [Held];
-    return held;
+    return tell("end");
   }
 
   /** That it lives, and hits wait no longer than `most` for this. What holds it, does so each time: one of three counts. */
@@ -87,7 +93,7 @@ export class Victim {
       worst = Math.min(worst, again.worst / slowness());
       failures += again.failures;
     }
-    expect({ isRunning: this.process.child.isRunning, failures }).toEqual({ isRunning: true, failures: 0 });
+    expect(failures).toBe(0);
     expect(worst).toBeLessThan(most);
   }
 

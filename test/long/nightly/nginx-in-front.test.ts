@@ -1,5 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { connect as connectHttp2 } from "node:http2";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -39,7 +40,6 @@ describe("two gateways behind the nginx of the example", () => {
   const start = (port: number): Promise<TestGateway> => {
     const values: Values = {
       listen: { port, trustedProxies: ["127.0.0.1"] },
-      clients: { anonymous: "browser", tiers: { browser: { requests: "1000/1m" } } },
       shutdown: { grace: "1s", timeout: "5s" },
       log: { hits: 1, addresses: true },
       upstreams: [amulet],
@@ -81,6 +81,25 @@ describe("two gateways behind the nginx of the example", () => {
     await front.get(INFO, { "x-forwarded-for": "203.0.113.7" });
     const addresses = gateways.flatMap(({ requestLines }) => requestLines.map(({ address }) => address));
     expect(new Set(addresses)).toEqual(new Set(["127.0.0.1"]));
+  });
+
+  test("clients that speak HTTP/2 get what others get, many at once on one connection", async () => {
+    const session = connectHttp2(front.url, { ca: readFileSync(join(TLS, "ca.pem")) });
+    atEnd(() => session.destroy());
+    const ask = async (path: string): Promise<string> => {
+      const isCall = path === CANCEL;
+      const fields = { ":path": path, ":method": isCall ? "POST" : "GET", "content-type": "application/json" };
+      const stream = session.request(fields);
+      stream.end(isCall ? "{}" : undefined);
+      let text = "";
+      stream.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      await once(stream, "end");
+      return text;
+    };
+    const paths = Array.from({ length: 60 }, (_none, at) => [INFO, CANCEL, LIST][at % 3]!);
+    const answers = await Promise.all(paths.map(ask));
+    const expected = [(await front.get(INFO)).text, (await front.post(CANCEL)).text, (await front.get(LIST)).text];
+    for (const [at, answer] of answers.entries()) expect(answer).toBe(expected[at % 3]);
   });
 
   test("a restart of one gateway after the other costs no client an error", async () => {
