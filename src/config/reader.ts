@@ -135,8 +135,7 @@ export class Reader {
     const value = isReplaced ? typed(schema, text) : typeof given === "string" ? text : given;
     const isOff = value === "off" || value === false || (isReplaced && value === "false");
     // A secret from elsewhere may be any word.
-    if (isOff && (IsOptional(schema) || schema.off !== undefined) && !(isReplaced && schema.secret === true))
-      return schema.off;
+    if (isOff && takesOff(schema) && !(isReplaced && schema.secret === true)) return schema.off;
     const fault = findFault(schema, value);
     if (fault !== undefined) return this.report(path, fault);
     const parsed = schema.parse === undefined ? value : schema.parse(value as string);
@@ -164,6 +163,10 @@ function keyPath(path: string, name: string): string {
 
 function whyUnknown(name: string, { properties, expected }: Schema): string {
   return properties === undefined ? `must be ${expected}` : `unknown key${suggest(name, Object.keys(properties))}`;
+}
+
+function takesOff(schema: Schema): boolean {
+  return IsOptional(schema) || schema.off !== undefined;
 }
 
 /** Text that a reference gave, as the number or the boolean that the key wants. */
