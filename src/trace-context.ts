@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-/** What a client says of its trace, in good form. */
+/** Fields of a client's trace, in good form. */
 export type TraceFields =
   | readonly []
   | readonly ["traceparent", string]

@@ -15,7 +15,7 @@ import {
 } from "./compose.ts";
 import { boundedWait } from "./merged-listing.ts";
 
-/** What one request to the catalogue reads at most, of all registries together. */
+/** The most that one request to the catalogue reads, of all registries together. */
 const MAX_PAGES = 200;
 const MAX_INSTRUMENTS = 10_000;
 
@@ -41,13 +41,13 @@ export function listRegistries(
   return compose(Buffer.from(JSON.stringify({ registries: listed })), [], [], clock.now());
 }
 
-/** What is still to be read and given, by all walks of one request. */
+/** All that is still to be read and given, by all walks of one request. */
 interface Budget {
   pages: number;
   instruments: number;
 }
 
-/** What one registry's pages gave. */
+/** Finds of one registry's pages. */
 interface Walk {
   readonly parts: Found[];
   readonly texts: (readonly Buffer[])[];

@@ -16,7 +16,7 @@ import { boundedWait } from "./merged-listing.ts";
 /** Registries that an error text names. */
 const MAX_NAMED = 20;
 
-/** What a client asks of all registries. */
+/** A client's question to all registries. */
 export interface InstrumentQuery {
   /** Decoded. */
   readonly id: string;

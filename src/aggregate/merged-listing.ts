@@ -15,7 +15,7 @@ import {
   withAdmin,
 } from "./compose.ts";
 
-/** What a client asks of the listing of all registries. */
+/** A client's question to the listing of all registries. */
 export interface MergedQuery {
   /** As written in the query, percent-encoded; undefined: as each registry is asked by itself. */
   readonly pageSize?: string | undefined;

@@ -4,7 +4,7 @@ import { brotliDecompress, gunzip, inflate } from "node:zlib";
 import { type Fields, fieldValue } from "../fields.ts";
 import type { Size } from "../units.ts";
 
-/** What a body says as JSON; undefined where it is none (`null` is). A byte order mark before it is tolerated (RFC 8259 §8.1). */
+/** Reads a body as JSON; undefined where it is none (`null` is). A byte order mark before it is tolerated (RFC 8259 §8.1). */
 export function readJson(body: Buffer): { readonly json: unknown } | undefined {
   if (!isUtf8(body)) return undefined;
   const hasMark = body.length >= 3 && body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;

@@ -5,7 +5,7 @@ import { matchedTag } from "./conditional.ts";
 import { gzipOf, isCodable } from "./gzip.ts";
 import type { Entry, Found } from "./types.ts";
 
-/** What a client gets of an entry. */
+/** A client's answer, made of an entry. */
 export interface ClientAnswer {
   readonly status: number;
   /** Name, value, name, value, …, complete but for `Content-Length` and what each answer of the gateway has. */
@@ -81,7 +81,7 @@ function codedTag(tag: string): string {
   return `${tag.slice(0, -1)}-gzip"`;
 }
 
-/** What the cache itself has to say. */
+/** Fields of the cache's own. */
 function ownFields(found: Found, { saysHowLong }: Forms, now: Instant): string[] {
   const { entry } = found;
   const age = Math.max(0, Math.floor((now - entry.bornAt) / 1_000));
@@ -90,7 +90,7 @@ function ownFields(found: Found, { saysHowLong }: Forms, now: Instant): string[]
   return fields;
 }
 
-/** What clients may keep where the registry does not say: never longer than the entry itself is fresh. */
+/** Says how long clients may keep an answer where the registry does not: never longer than the entry itself is fresh. */
 function clientControl({ status, clientTtl, freshUntil }: Entry, age: number, now: Instant): string {
   const keep = Math.floor(Math.min(clientTtl, freshUntil - now) / 1_000);
   return keep > 0 && status === 200 ? `max-age=${age + keep}` : "no-cache";

@@ -65,14 +65,14 @@ export class Cache {
     return this.purges.epochOf(group);
   }
 
-  /** What is in memory and fresh. Synchronous. */
+  /** Finds what is in memory and fresh. Synchronous. */
   hit(key: CacheKey): Found | undefined {
     const entry = this.tiers.peek(key);
     if (entry === undefined || this.clock.now() >= entry.freshUntil) return undefined;
     return { entry, outcome: "hit", detail: HIT };
   }
 
-  /** What is in memory, fresh or not, of the epoch and the generation that count. */
+  /** Finds what is in memory, fresh or not, of the epoch and the generation that count. */
   peek(key: CacheKey): Entry | undefined {
     return this.tiers.peek(key);
   }
@@ -98,7 +98,7 @@ export class Cache {
     }
   }
 
-  /** What is stored under a key, in both tiers, and what would become of it. */
+  /** Tells what is stored under a key, in both tiers, and what would become of it. */
   async explain(key: CacheKey): Promise<CacheExplanation> {
     const inRedis = await this.tiers.inRedis(key);
     const inMemory = this.tiers.memory.get(key);
@@ -170,7 +170,7 @@ export class Cache {
     return { entry, outcome: "stale", detail: { forward: "stale", stored: false, reason: "stale-if-error" } };
   }
 
-  /** What names the fetch of a key: a request that comes after a purge, or a change of the listing, joins none from before it. */
+  /** Names the fetch of a key: a request that comes after a purge, or a change of the listing, joins none from before it. */
   private flightOf(key: CacheKey): string {
     return `${idOf(key)} ${this.tiers.epochOf(key)} ${key.generation}`;
   }

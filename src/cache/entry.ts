@@ -6,7 +6,7 @@ import type { CachePolicy, Entry, Fetched } from "./types.ts";
 /** What a body may keep in memory besides itself, as a share of it. */
 const MAX_SLACK = 0.25;
 
-/** What an answer is judged by besides itself. */
+/** All that an answer is judged by besides itself. */
 export interface JudgeContext extends Omit<FreshnessContext, "directives"> {
   /** In which it was asked for. */
   readonly epoch: number;

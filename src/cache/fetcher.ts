@@ -15,7 +15,7 @@ export interface Question {
   readonly fetch: Fetch;
 }
 
-/** What a fetch brings. `unstored`: why it is not stored, in one token; undefined: it is. */
+/** An answer that a fetch brought. `unstored`: why it is not stored, in one token; undefined: it is. */
 export type Landed =
   | { readonly kind: "redis"; readonly entry: Entry }
   | { readonly kind: "miss" | "revalidated"; readonly entry: Entry; readonly unstored: string | undefined };
@@ -82,7 +82,7 @@ export class Fetcher {
     }
   }
 
-  /** What Redis has, where that will do: a refresh is content with what is fresh alone. */
+  /** Looks up what Redis has, where that will do: a refresh is content with what is fresh alone. */
   private async lookUp(question: Question, purpose: FetchPurpose): Promise<Landed | undefined> {
     const entry = await this.options.tiers.lookUp(question.key);
     const use = entry && this.useOf(entry, question);

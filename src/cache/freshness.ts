@@ -30,7 +30,7 @@ function secondsOf(text: string | undefined): Duration | undefined {
   return text !== undefined && /^\d+$/.test(text) ? Math.min(Number(text), MAX_SECONDS) * 1_000 : undefined;
 }
 
-/** What a registry says about keeping an answer: nothing where the policy does not listen to it. */
+/** Reads what a registry says about keeping an answer: nothing where the policy does not listen to it. */
 export function directivesFor({ fields }: Pick<Fetched, "fields">, policy: CachePolicy): Directives {
   return directivesOf(policy.honorUpstream ? (fieldValue(fields, "cache-control") ?? "") : "");
 }
@@ -41,7 +41,7 @@ export interface Freshness extends Pick<Entry, "bornAt" | "freshUntil" | "refres
   readonly isKnown: boolean;
 }
 
-/** What freshness depends on besides the answer. */
+/** All that freshness depends on besides the answer. */
 export interface FreshnessContext {
   readonly policy: CachePolicy;
   readonly directives: Directives;

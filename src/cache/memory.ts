@@ -3,7 +3,7 @@ import type { Size } from "../units.ts";
 import { codedBytes } from "./gzip.ts";
 import type { CacheKey, Entry } from "./types.ts";
 
-/** What pages behind a token and 404s may take, so that made-up tokens and ids cannot push out what is asked for. */
+/** Share of memory for pages behind a token and 404s, so that made-up tokens and ids cannot push out what is asked for. */
 const MINOR_SHARE = 1 / 8;
 /** Objects, arrays and map slots of one entry, as measured. */
 const ENTRY_OVERHEAD = 2_000;
@@ -73,7 +73,7 @@ export class Memory {
   }
 }
 
-/** What names a key in a process. No party id has a space. */
+/** Names a key in a process. No party id has a space. */
 export function idOf({ party, name }: CacheKey): string {
   return `${party} ${name}`;
 }

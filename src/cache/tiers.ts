@@ -20,13 +20,13 @@ export class Tiers {
     return this.sharing.purges.epochOf(party);
   }
 
-  /** What memory has, fresh or not. */
+  /** Looks up what memory has, fresh or not. */
   peek(key: CacheKey): Entry | undefined {
     const entry = this.memory.get(key);
     return entry !== undefined && this.isCurrent(entry, key) ? entry : undefined;
   }
 
-  /** What Redis has, fresh or not; memory takes it over, where it is worth more than what is there. */
+  /** Looks up what Redis has, fresh or not; memory takes it over, where it is worth more than what is there. */
   async lookUp(key: CacheKey): Promise<Entry | undefined> {
     const entry = await this.inRedis(key);
     if (entry === undefined || !this.isCurrent(entry, key)) return undefined;
@@ -34,7 +34,7 @@ export class Tiers {
     return entry;
   }
 
-  /** What stands in Redis, of whatever epoch. */
+  /** Looks up what stands in Redis, of whatever epoch. */
   async inRedis(key: CacheKey): Promise<Entry | undefined> {
     const shared = await this.sharing.entries.get(key);
     return shared && fromShared(shared, this.clock.now());

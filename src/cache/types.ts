@@ -94,7 +94,7 @@ export interface Found {
   };
 }
 
-/** What one tier has under a key. Durations in ms from now, negative when over. */
+/** An entry that one tier has under a key. Durations in ms from now, negative when over. */
 export interface ExplainedEntry {
   readonly tier: "memory" | "redis";
   /** `purged`, `earlier-listing` (of pages that have changed since): never used. */
@@ -113,7 +113,7 @@ export interface ExplainedEntry {
   readonly cacheControl?: string;
 }
 
-/** What is stored of a key, and what the cache would do with it. */
+/** All that is stored of a key, and what the cache would do with it. */
 export interface CacheExplanation {
   readonly party: string;
   readonly name: string;

@@ -23,7 +23,7 @@ export interface LimitState {
   readonly refusal: GatewayError | undefined;
 }
 
-/** What a client used since this process began. */
+/** Totals of what a client used since this process began. */
 export interface ClientUsage {
   /** Let in and refused ones. */
   readonly requests: number;
@@ -46,7 +46,7 @@ export interface ClientReport extends ClientUsage {
 
 type Tier = Pick<Client, "tier" | "limits" | "allows">;
 
-/** What all clients of a tier have alike. */
+/** Makes what all clients of a tier have alike. */
 export function tierOf(name: string, { requests, concurrency, upstreams }: TierConfig): Tier {
   const seesAll = upstreams.includes("*");
   const names = new Set(upstreams);

@@ -9,7 +9,7 @@ import { GatewayError } from "../errors.ts";
 const WHOLE = /^(rgk_[A-Za-z0-9_-]{43})_([0-9a-f]{8})$/;
 const BEGINNING = "rgk_";
 
-/** What a log line says in the place of a key. */
+/** Stands in a log line in the place of a key. */
 const ANYWHERE = /rgk_[A-Za-z0-9_-]{20,}/g;
 
 /** A new key of 256 random bits. */
@@ -18,7 +18,7 @@ export function newKey(): string {
   return `${text}_${checksumOf(text)}`;
 }
 
-/** What the keys file holds of a key: its SHA-256, base64url. */
+/** Digest of a key, as the keys file holds it: its SHA-256, base64url. */
 export function digestOf(key: string): string {
   return hash("sha256", key, "base64url");
 }

@@ -9,7 +9,7 @@ const DAY: Duration = 86_400_000;
 /** Days before its end in which a certificate is warned of. */
 const SOON = 14;
 
-/** What is said of a certificate that ends at a time (Unix ms). */
+/** Says when a certificate ends, by the time of its end (Unix ms). */
 export function sayEnd(endsAt: number): Pick<Finding, "severity" | "text"> {
   const days = Math.floor((endsAt - systemClock().wallNow()) / DAY);
   const on = new Date(endsAt).toISOString().slice(0, 10);

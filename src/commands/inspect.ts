@@ -17,7 +17,7 @@ export async function inspect(url: string, { json }: { readonly json?: true }): 
   return findings.some(({ severity }) => severity === "error") ? EXIT.failure : EXIT.ok;
 }
 
-/** What a registry is like for those who build wallets or registries, in some forty questions. Never throws. */
+/** Describes a registry for those who build wallets or registries, in some forty questions. Never throws. */
 async function* inspectRegistry(client: RegistryClient): Findings {
   try {
     yield await askTls(client.url);

@@ -6,7 +6,7 @@ import { parseJson, printable } from "../json.ts";
 import { endpointPath } from "../spec/operations.ts";
 import { answerProblem } from "../spec/schemas.ts";
 
-/** What was seen of a registry in one respect. `warning`: some clients stumble; `error`: it breaks the standard, or all clients. */
+/** Finding about a registry in one respect. `warning`: some clients stumble; `error`: it breaks the standard, or all clients. */
 export interface Finding {
   readonly severity: "good" | "note" | "warning" | "error";
   readonly about: string;
@@ -113,7 +113,7 @@ export function nameOf(asked: Asked): string {
   return `${asked.status}, ${type}${/html/i.test(type) ? ", a web page: the URL is probably wrong" : ""}`;
 }
 
-/** What a registry says of itself. */
+/** A registry's word on itself. */
 export interface Info {
   readonly adminId: string;
   readonly supportedApis: Readonly<Record<string, unknown>>;

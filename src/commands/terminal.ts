@@ -1,6 +1,6 @@
 import { isObject, printable } from "../json.ts";
 
-/** What the process exits with: 0 stopped cleanly or all is well, 78 (EX_CONFIG) bad configuration, 1 anything else. */
+/** Exit codes of the process: 0 stopped cleanly or all is well, 78 (EX_CONFIG) bad configuration, 1 anything else. */
 export const EXIT = { ok: 0, failure: 1, badConfig: 78 } as const;
 
 /** Ends a command with exit code 1; `message` is for the person who gave it. */

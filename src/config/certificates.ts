@@ -15,7 +15,7 @@ export function firstEnd(pem: string): number | undefined {
   }
 }
 
-/** What is wrong with the PEM text of certificates, as the rest of a sentence about their file. */
+/** Finds what is wrong with the PEM text of certificates, as the rest of a sentence about their file. */
 export function findCertificateFault(pem: string): string | undefined {
   const begun = pem.split("-----BEGIN CERTIFICATE-----").length - 1;
   if (begun === 0) return "holds no certificate (PEM)";
@@ -23,7 +23,7 @@ export function findCertificateFault(pem: string): string | undefined {
   return isWhole ? undefined : "holds a certificate that cannot be read";
 }
 
-/** What is wrong with the PEM text of a private key, seen alone. */
+/** Finds what is wrong with the PEM text of a private key, seen alone. */
 export function findKeyFault(pem: string): string | undefined {
   return KEY.test(pem) ? undefined : "holds no private key (PEM)";
 }

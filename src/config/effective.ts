@@ -61,7 +61,7 @@ interface Leaf {
   readonly isDefault: boolean;
 }
 
-/** What changed from one configuration to another, texts of files included. Nothing where they mean the same. */
+/** Lists what changed from one configuration to another, texts of files included. Nothing where they mean the same. */
 export function changesOf(before: LoadedConfig, after: LoadedConfig): Change[] {
   const [old, now] = [leavesOf(before.config), leavesOf(after.config)];
   const paths = [...new Set([...old.keys(), ...now.keys()])];

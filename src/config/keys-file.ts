@@ -2,7 +2,7 @@ import { isObject, parseJson, printable } from "../json.ts";
 import type { ClientKey } from "./loaded.ts";
 import { suggest } from "./problem.ts";
 
-/** What is wrong with one line of a keys file. Repeats no key and no digest. */
+/** A fault in one line of a keys file. Repeats no key and no digest. */
 export interface KeyProblem {
   readonly line: number;
   readonly message: string;

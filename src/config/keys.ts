@@ -2,7 +2,7 @@ import { type TProperties, type TSchema, type TUnsafe, Type } from "typebox";
 import type { Duration } from "../clock.ts";
 import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "../units.ts";
 
-/** What the schema says about a key beyond JSON Schema's own keywords: reader, printer, diff and generators work from it. */
+/** Notes of the schema about a key, beyond JSON Schema's own keywords: reader, printer, diff and generators work from it. */
 export interface Notes {
   /** As it is written in the file. */
   readonly default?: unknown;

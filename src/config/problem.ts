@@ -5,7 +5,7 @@ export interface Problem {
   readonly column?: number;
   /** The key, such as `upstreams[0].urls[1]`; empty for the file as a whole. */
   readonly path: string;
-  /** What is wrong and what to do. Repeats no value. */
+  /** Says what is wrong and what to do. Repeats no value. */
   readonly message: string;
 }
 

@@ -11,7 +11,7 @@ import { type ReferenceSource, replaceReferences } from "./references.ts";
 /** Stands for a secret that cannot be read, for commands that need none. */
 export const UNREADABLE = "unreadable";
 
-/** What to do about a value that YAML takes for something else. */
+/** Advice about a value that YAML takes for something else. */
 export const QUOTE_IT = "a value with special signs belongs in single quotes";
 
 const MAX_PROBLEMS = 1_000;

@@ -31,7 +31,7 @@ const ttls = Object.fromEntries(
   CACHED_OPERATIONS.map((each) => [each, duration(cachedRecord(each).ttl, `${cachedRecord(each).summary}.`)]),
 ) as Record<CachedOperation, ReturnType<typeof duration>>;
 
-/** What an upstream may set for itself: all of `cache` but `memory`. */
+/** Keys that an upstream may set for itself: all of `cache` but `memory`. */
 export const cacheKeys = {
   ttl: group("How long an answer is fresh where the registry says nothing. 0s: it is not stored.", {
     ...ttls,

@@ -6,7 +6,7 @@ export interface Turn extends Wait {
   readonly priority: "client" | "refresh";
 }
 
-/** What those get who have to go without. */
+/** Errors for those who have to go without. */
 export interface Refusals {
   /** There is no room in the queue. */
   readonly full: () => GatewayError;

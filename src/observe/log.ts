@@ -101,7 +101,7 @@ function describeError(error: unknown): object {
   };
 }
 
-/** What was behind an error, the nearest first, each cut: `connect ECONNREFUSED 127.0.0.1:1`. */
+/** Lists what was behind an error, the nearest first, each cut: `connect ECONNREFUSED 127.0.0.1:1`. */
 export function causesOf(error: Error): string[] {
   const causes: string[] = [];
   for (let { cause } = error; cause instanceof Error && causes.length < MOST_CAUSES; cause = cause.cause) {

@@ -32,7 +32,7 @@ const CLIENT_REFUSALS: ReadonlySet<ErrorCode> = new Set([
 
 const METADATA: ReadonlySet<string> = new Set(CACHED_OPERATIONS);
 
-/** Those of the process: it has one set of them, whose timers never end. */
+/** Metrics of the process: it has one set of them, whose timers never end. */
 const ofProcess = new Registry();
 collectDefaultMetrics({ register: ofProcess });
 

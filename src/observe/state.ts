@@ -5,7 +5,7 @@ import type { Sharing, SharingStatus } from "../sharing/ports.ts";
 import type { UpstreamStatus } from "../upstream/types.ts";
 import { type CertificateEnd, certificateEnds } from "./certificates.ts";
 
-/** What came of the last look at the configuration. */
+/** Outcome of the last look at the configuration. */
 export interface ReloadState {
   /** When the running configuration was taken, Unix ms. */
   readonly takenAt: number;

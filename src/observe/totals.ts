@@ -6,7 +6,7 @@ export const LATENCY_BOUNDS: readonly number[] = [0.002, 0.005, 0.01, 0.025, 0.0
 /** How many took so long: one number for each of {@link LATENCY_BOUNDS}, and one for what took longer. Not cumulative. */
 export type Latency = readonly number[];
 
-/** What the gateway did for clients since it began. */
+/** Totals of what the gateway did for clients since it began. */
 export interface Totals {
   readonly requests: number;
   /** Answered from the cache, fresh or stale. */
@@ -20,7 +20,7 @@ export interface Totals {
   readonly latency: Latency;
 }
 
-/** What was asked of a registry since the gateway began. */
+/** Totals of what was asked of a registry since the gateway began. */
 export interface UpstreamTotals {
   /** Requests to its nodes, infos included. */
   readonly attempts: number;

@@ -87,7 +87,7 @@ function passedThrough(upstream: Upstream): ExplainAnswer {
   return { ...of(upstream), operation: "pass_through", text: [PASSED] };
 }
 
-/** What becomes of the next request, and what is stored, in sentences. */
+/** Tells in sentences what becomes of the next request, and what is stored. */
 function textOf(explanation: RegistryExplanation, { mode, state }: UpstreamStatus): string[] {
   const { entries, isFetching, retryIn } = explanation;
   const outlook = mode === "cache-only" ? cacheOnlyOutlook(explanation) : outlookOf(explanation);

@@ -16,7 +16,7 @@ const FIRST_ANSWER: Duration = 15_000;
 
 const SEVERITY: Readonly<Record<HealthLevel, number>> = { page: 2, warning: 1, well: 0 };
 
-/** What a line says besides whom it is about. */
+/** Text of a line, besides whom it is about. */
 type Finding = Omit<HealthLine, "subject" | "name">;
 
 /** How the gateway is, from its state alone. */
@@ -41,7 +41,7 @@ function sentenceOf(lines: readonly HealthLine[], registries: number): string {
   return `${worst.text}. Not well either: ${names.join(", ")}${more}.`;
 }
 
-/** Of all that is true of a registry, the cause: the first that applies. */
+/** Finds the cause among all that is true of a registry: the first that applies. */
 function registryLine(upstream: UpstreamStatus, now: number): HealthLine {
   const finding =
     disabled(upstream, now) ??
@@ -239,7 +239,7 @@ function certificateLine({ role, peer, endsAt }: CertificateEnd, now: number): H
   ];
 }
 
-/** What all nodes of a registry did, each cause once: `its only node refused the connection`. */
+/** Says what all nodes of a registry did, each cause once: `its only node refused the connection`. */
 function causeOf(nodes: readonly NodeStatus[]): string | undefined {
   const causes = causesOf(nodes);
   if (causes.length === 0) return undefined;

@@ -16,7 +16,7 @@ export interface StatusOptions {
   readonly totals: Pick<TotalsCounter, "all" | "of">;
 }
 
-/** What `GET /status` answers. */
+/** Makes the answer to `GET /status`. */
 export function statusOf(
   state: GatewayState,
   { port, prefix, since, isReady, isDraining, totals }: StatusOptions,

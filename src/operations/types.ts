@@ -12,7 +12,7 @@ import type { UpstreamStatus } from "../upstream/types.ts";
 /** `warning`: within a day. `page`: now. */
 export type HealthLevel = "well" | "warning" | "page";
 
-/** What is said of one registry, or of one part of the gateway; each has one line at most. */
+/** A line about one registry, or one part of the gateway; each has one line at most. */
 export interface HealthLine {
   readonly subject: "registry" | "redis" | "replica" | "certificate" | "reload";
   /** A registry's alias, else the subject in words: `Redis`, `certificate of the listener`. */

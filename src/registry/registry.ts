@@ -41,7 +41,7 @@ export interface RegistryOptions {
   readonly log: Logger;
 }
 
-/** What the cache has of a request, and whether the first page in memory answers it. */
+/** All that the cache has of a request, and whether the first page in memory answers it. */
 export interface RegistryExplanation extends CacheExplanation {
   /** The instrument stands on that page, and is answered from there for so long; undefined: it is not. */
   readonly listedFor?: Duration;
@@ -74,7 +74,7 @@ export class Registry {
     this.policies = Object.fromEntries(policies) as Record<CachedOperation, CachePolicy>;
   }
 
-  /** What is fresh in memory; undefined: {@link get} has to see to it. */
+  /** Finds what is fresh in memory; undefined: {@link get} has to see to it. */
   hit(request: MetadataRequest): Found | undefined {
     const { admin } = this.upstream;
     if (admin === undefined || this.upstream.whyDisabled() !== undefined) return undefined;
@@ -104,7 +104,7 @@ export class Registry {
     );
   }
 
-  /** What is stored of a request, and what becomes of the next one; undefined while the admin is not known. */
+  /** Tells what is stored of a request, and what becomes of the next one; undefined while the admin is not known. */
   async explain(request: MetadataRequest): Promise<RegistryExplanation | undefined> {
     const { admin } = this.upstream;
     if (admin === undefined) return undefined;

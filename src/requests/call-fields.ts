@@ -5,7 +5,7 @@ import { type Fields, filterFields } from "../fields.ts";
 import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 
-/** What a call takes along of its client's request, besides its body: trace, id, and what the upstream's keys allow. */
+/** Fields that a call takes along of its client's request, besides its body: trace, id, and what the upstream's keys allow. */
 export function callFields({ headers, id, ip, state }: FastifyRequest, upstream: Upstream): string[] {
   const { forwardAuthorization, forwardClientAddress } = upstream.config;
   const fields = [...traceOf(headers), "x-request-id", id];

@@ -19,7 +19,7 @@ export interface Listener {
   isClosing: boolean;
 }
 
-/** What is known of one request, and what became of it; on each `FastifyRequest` as `state`. */
+/** All that is known of one request, and what became of it; on each `FastifyRequest` as `state`. */
 export interface RequestState {
   readonly listener: Listener;
   readonly snapshot: Snapshot;
@@ -42,7 +42,7 @@ export interface RequestState {
   releases: (() => void)[] | undefined;
 }
 
-/** What handlers need besides the request. */
+/** Parts that handlers need besides the request. */
 export interface AnswerParts {
   readonly clock: Clock;
   /** Whether the process has too much to do for anything but hits. */

@@ -45,7 +45,7 @@ declare module "fastify" {
   }
 }
 
-/** What @fastify/http-proxy calls as if it were undici. */
+/** A callback of @fastify/http-proxy, which takes our calls for undici's. */
 type Done = (
   error: Error | null,
   answer?: { statusCode: number; headers: Record<string, string | string[]>; body: Readable },

@@ -77,7 +77,7 @@ export function sendError(request: FastifyRequest, reply: FastifyReply, error: G
   sendWhole(request, reply, { status: error.status, fields, body: Buffer.from(errorBody(error, id)) });
 }
 
-/** What an error of ours has besides the fields of every answer. */
+/** Fields that an error of ours has besides those of every answer. */
 export function errorFields({ code, status, retryAfter, allow, proxyError }: GatewayError): string[] {
   const fields = ["content-type", "application/json", "cache-control", "no-store", ERROR_FIELD, code];
   if (retryAfter !== undefined) fields.push("retry-after", String(retryAfter));

@@ -21,7 +21,7 @@ interface Naming {
   readonly mayBeAlias: boolean;
 }
 
-/** What a request says of where it goes. */
+/** Places of a request that say where it goes. */
 export interface Named {
   /** In the path, decoded: a party id or an upstream's name. */
   readonly path: string | undefined;

@@ -1,7 +1,7 @@
 import { type Answer, BUSY, htmlAnswer, refusal } from "./answer.ts";
 import type { Random } from "./random.ts";
 
-/** What a fault does with a request. */
+/** One thing that a fault does with a request. */
 export type Fault =
   | { readonly kind: "answer"; readonly answer: Answer }
   /** The right answer, late. */

@@ -1,6 +1,6 @@
 import type { Instrument } from "./instruments.ts";
 
-/** What page tokens are: the last id of a page, an index into the list, or nothing, since one page has all. */
+/** Kinds of page tokens: the last id of a page, an index into the list, or nothing, since one page has all. */
 export type PageTokens = "token-id" | "token-index" | "none";
 
 /** How large pages are. */

@@ -57,7 +57,7 @@ const ALLOCATION_LEG_ADMIN: AdminPath = {
 const OF_TRANSFER = [TRANSFER_ADMIN, EXPECTED_ADMIN];
 const OF_ALLOCATION = [ALLOCATION_ADMIN, { ...ALLOCATION_LEG_ADMIN, mayEnd: true }, EXPECTED_ADMIN];
 
-/** What an extra path's body, and a factory that is a draft still, may name: it has to agree. */
+/** The one place where an extra path's body, and a factory that is a draft still, may name an admin: it has to agree. */
 export const EXPECTED_ADMIN_ALONE: readonly AdminPath[] = [{ ...EXPECTED_ADMIN, mayEnd: true }];
 
 const CONTRACTS = {
@@ -148,12 +148,12 @@ type Records = typeof OPERATION_RECORDS;
 /** The endpoints by name: metric label, log field. */
 export type EndpointName = keyof Records;
 
-/** Those whose answers are cached: keys of `ttl`. */
+/** Operations whose answers are cached: keys of `ttl`. */
 export type CachedOperation = {
   [Name in EndpointName]: Records[Name] extends CachedRecord ? Name : never;
 }[EndpointName];
 
-/** Those of which a registry has one answer. */
+/** Operations of which a registry has one answer. */
 export type SoleOperation = {
   [Name in CachedOperation]: Records[Name] extends { readonly address: "sole" } ? Name : never;
 }[CachedOperation];
@@ -174,7 +174,7 @@ export const ENDPOINTS: readonly Endpoint[] = Object.entries(OPERATION_RECORDS).
   ([operation, record]) => ({ operation, record, segments: record.path.split("/") }) as Endpoint,
 );
 
-/** Those whose answers are cached. */
+/** Operations whose answers are cached. */
 export const CACHED_OPERATIONS: readonly CachedOperation[] = ENDPOINTS.flatMap(({ operation, record }) =>
   record.kind === "metadata" ? [operation as CachedOperation] : [],
 );

@@ -10,7 +10,7 @@ import type { Admin } from "./admin.ts";
 import type { Credentials } from "./credentials.ts";
 import type { UpstreamObserver } from "./types.ts";
 
-/** What it takes to ask one registry, by one configuration. Nodes outlive it: a reload gives them another. */
+/** All that it takes to ask one registry, by one configuration. Nodes outlive it: a reload gives them another. */
 export interface Access {
   readonly config: UpstreamConfig;
   /** `limits.responseBody`. */

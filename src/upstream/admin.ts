@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 
-/** What was stored of a registry goes at most so often. */
+/** How often at most what was stored of a registry goes. */
 const FORGET_EVERY: Duration = 60_000;
 
 /** Told by what the nodes say of their admin. */

@@ -12,7 +12,7 @@ import type { Answer } from "./types.ts";
 /** A complete answer as it came from the wire, its content coding undone. */
 export type RawAnswer = Omit<Answer, "json">;
 
-/** What has to be known of the question to read an answer. */
+/** All that has to be known of the question to read an answer. */
 export interface Question {
   /** The upstream's alias. */
   readonly upstream: string;
@@ -37,7 +37,7 @@ const BUSY: Readonly<Record<number, FailureReason>> = {
   504: "http_504",
 };
 
-/** What an answer means: one that may go to the client, or a failure. */
+/** Reads what an answer means: one that may go to the client, or a failure. */
 export function readAnswer(raw: RawAnswer, question: Question): Answer | Failure {
   const { status, fields, body } = raw;
   const refusal = refuseStatus(status, question);

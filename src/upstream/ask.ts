@@ -10,7 +10,7 @@ import { Failure, failed } from "./failure.ts";
 import type { Node } from "./node.ts";
 import type { Answer, Call } from "./types.ts";
 
-/** What is asked of a node: a call, or its info. */
+/** A question to a node: a call, or its info. */
 export interface Asked extends Pick<
   Call,
   "operation" | "method" | "base" | "path" | "fields" | "body" | "id" | "condition"

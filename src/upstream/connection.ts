@@ -3,7 +3,7 @@ import { Client, type Dispatcher } from "undici";
 import type { Duration, Instant } from "../clock.ts";
 import type { Failure } from "./failure.ts";
 
-/** What is known of the registry at one remote address. Through a proxy, which hides it, each connection has one of its own. */
+/** All that is known of the registry at one remote address. Through a proxy, which hides it, each connection has one of its own. */
 export interface Proof {
   /** When its info named the admin; a proof holds only while a connection to the address has been open ever since. */
   at: Instant;

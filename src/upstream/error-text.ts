@@ -12,7 +12,7 @@ const HIDDEN = "<address>";
 /** Between words, be they of a sentence, of JSON or of `name=value`. */
 const BETWEEN_WORDS = /([\s"'`{}()<>|=,;]+)/;
 
-/** What is clearly a host, with a port or without, or a place in a file of code. Keys (`transfer.instrumentId`) and party ids are not. */
+/** Forms of what is clearly a host, with a port or without, or a place in a file of code. Keys (`transfer.instrumentId`) and party ids are not. */
 const PRIVATE_FORMS: readonly RegExp[] = [
   /^[a-z][a-z0-9+.-]*:\/\//i,
   /^(?=.*[a-z])[a-z0-9.-]+:\d{2,5}$/i,

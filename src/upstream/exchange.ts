@@ -28,7 +28,7 @@ export interface Fault {
   readonly isSent: boolean;
 }
 
-/** What ends an attempt from outside: the client is gone, or another node was quicker. */
+/** A way to end an attempt from outside: the client is gone, or another node was quicker. */
 export class Leash {
   isCut = false;
   /** It waits for a limit of ours: it is not the node that is late. */

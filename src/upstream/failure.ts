@@ -2,7 +2,7 @@ import type { Duration } from "../clock.ts";
 import { type ErrorCode, GatewayError, type ProxyErrorType } from "../errors.ts";
 import type { Answer } from "./types.ts";
 
-/** What follows from a failure, and how it is told. All operations are lookups: another attempt does no harm. */
+/** Consequences of a failure, and how it is told. All operations are lookups: another attempt does no harm. */
 interface Row {
   /** Worth another node. */
   readonly elsewhere: boolean;
@@ -12,9 +12,9 @@ interface Row {
   readonly doubts: boolean;
   readonly code: ErrorCode;
   readonly proxyError?: ProxyErrorType;
-  /** What the registry or its node did: the end of a sentence. */
+  /** Says what the registry or its node did: the end of a sentence. */
   readonly text: string;
-  /** What to do about it. */
+  /** Advice: what to do about it. */
   readonly advice: string;
 }
 
@@ -78,9 +78,9 @@ export type FailureReason = keyof typeof FAILURES;
 /** An attempt without an answer, or with one that another node may better. */
 export class Failure {
   readonly reason: FailureReason;
-  /** What the node did, printable, the end of a sentence: for operators. */
+  /** Says for operators what the node did: printable, the end of a sentence. */
   readonly text: string;
-  /** What the client gets when it was the last word. */
+  /** The client's answer when it was the last word. */
   readonly last: GatewayError | Answer;
 
   constructor(reason: FailureReason, last: GatewayError | Answer, text: string = FAILURES[reason].text) {
@@ -156,7 +156,7 @@ const BY_PATTERN: readonly (readonly [RegExp, FailureReason])[] = [
   [/^HPE_/, "protocol"],
 ];
 
-/** What an error of a connection means. `isAnswering`: an answer had begun. */
+/** Reads what an error of a connection means. `isAnswering`: an answer had begun. */
 export function reasonOf(error: unknown, isAnswering: boolean): FailureReason {
   // Some versions of undici give parser errors no code.
   const isParser = error instanceof Error && error.name === "HTTPParserError";

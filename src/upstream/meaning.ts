@@ -23,7 +23,7 @@ export function meaningOf(operation: PostOperation, answer: Answer | GatewayErro
   }
 }
 
-/** What the schema names of a value; all of it where the schema says nothing about members. */
+/** Keeps what the schema names of a value; all of it where the schema says nothing about members. */
 function published(schema: TSchema, value: unknown): unknown {
   const { properties, items } = schema as { properties?: Record<string, TSchema>; items?: TSchema };
   if (items !== undefined && Array.isArray(value)) {
@@ -35,7 +35,7 @@ function published(schema: TSchema, value: unknown): unknown {
   return Object.fromEntries(names.map((name) => [name, published(properties![name]!, value[name])]));
 }
 
-/** The same text for the same value, whatever the order of members and how it was written. */
+/** Writes the same text for the same value, whatever the order of members and how it was written. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (!isObject(value)) return JSON.stringify(value) ?? "";

@@ -29,7 +29,7 @@ export function askAgainAfter(state: NodeState, failures: number, proofEvery: Du
   return state === "out" ? Math.min(FIRST_DELAY * 2 ** (failures - 1), LONGEST_DELAY) : undefined;
 }
 
-/** What decides between two nodes. */
+/** The two figures that decide between nodes. */
 export interface Candidate {
   readonly inFlight: number;
   readonly hasOpenConnection: boolean;

@@ -13,7 +13,7 @@ import type { NodeState } from "./types.ts";
 const DOUBT_EVERY: Duration = 5_000;
 /** A node that calls pass over has its info asked so often. */
 const SILENT: Duration = 20_000;
-/** Of several addresses one at which no info was to be had comes last for so long. */
+/** How long an address at which no info was to be had comes last among several. */
 const SHUNNED: Duration = 10_000;
 /** An info that could not be asked is asked again. */
 const ASK_LATER: Duration = 1_000;
@@ -28,7 +28,7 @@ interface Health {
   readonly failures: number;
 }
 
-/** What is known of a node's infos. */
+/** All that is known of a node's infos. */
 interface InfoState {
   /** The party that the last one named. */
   named: string | undefined;
@@ -41,7 +41,7 @@ interface InfoState {
 /** One node of a registry: its state, its connections, and what its infos said. It outlives reloads. */
 export class Node implements Candidate {
   readonly url: string;
-  /** What precedes `/registry`. */
+  /** Precedes `/registry`. */
   readonly basePath: string;
   readonly connections: Connections;
   /** By the newest configuration. */

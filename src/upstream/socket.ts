@@ -49,12 +49,12 @@ export class Dialer {
     return opened(this.connect, { ...placeOf(url), httpSocket });
   }
 
-  /** What precedes the path of each request: nothing, or the origin for a forwarding proxy. */
+  /** Precedes the path of each request: nothing, or the origin for a forwarding proxy. */
   get pathPrefix(): string {
     return this.isForwarded ? this.url.origin : "";
   }
 
-  /** What each request carries besides: the proxy's credentials. */
+  /** Fields that each request carries besides: the proxy's credentials. */
   get fields(): readonly string[] {
     const credentials = this.isForwarded ? credentialsOf(this.proxy!) : undefined;
     return credentials === undefined ? [] : ["proxy-authorization", credentials];

@@ -17,7 +17,7 @@ import type { Target } from "./socket.ts";
 import { statusOf, upstreamDown } from "./status.ts";
 import type { Answer, Call, UpstreamObserver, UpstreamStatus } from "./types.ts";
 
-/** What an upstream needs besides its own keys. */
+/** Parts that an upstream needs besides its own keys. */
 export interface UpstreamSurroundings {
   readonly answerLimit: Size;
   /** Texts of files by path. */

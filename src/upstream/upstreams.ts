@@ -93,7 +93,7 @@ export class Upstreams {
   }
 }
 
-/** The same in all replicas. */
+/** A key that is alike in all replicas. */
 function limitKey({ name, rateLimit }: UpstreamConfig): string {
   return rateLimit?.group === undefined ? `upstream ${name}` : `group ${rateLimit.group}`;
 }

@@ -2,7 +2,7 @@ import { printable } from "../../json.ts";
 
 const MOST_LOOKED_AT = 300;
 
-/** What stands in an error of Redis, of Node or of the client, and what it means: the end of a sentence that begins with "Redis". */
+/** Texts in errors of Redis, of Node or of the client, and what they mean: the end of a sentence that begins with "Redis". */
 const MEANINGS: readonly (readonly [sign: string, meaning: string])[] = [
   ["MISCONF", "takes no writes because it cannot save to its disk (MISCONF)"],
   ["OOM", "is full (OOM): give it more memory, or let it evict"],

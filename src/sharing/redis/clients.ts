@@ -9,7 +9,7 @@ export const GIVE_UP_AFTER: Duration = 2_000;
 
 export type Commands = Redis | Cluster;
 
-/** What one session speaks through: in a cluster, the client subscribes by itself. Not connected until `connect`. */
+/** Clients that one session speaks through: in a cluster, the client subscribes by itself. Not connected until `connect`. */
 export interface Clients {
   readonly commands: Commands;
   readonly subscriber: Commands;

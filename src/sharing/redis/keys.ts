@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { SharedKey } from "../ports.ts";
 
-/** Of all that is stored: a release that reads or writes otherwise has keys of its own. */
+/** Format of all that is stored: a release that reads or writes otherwise has keys of its own. */
 const FORMAT = 1;
 
 /** A name that is longer, such as a page token, is stood for by its digest. */
