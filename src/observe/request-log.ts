@@ -15,37 +15,37 @@ export interface RequestLine {
   /** When it began, ISO 8601. */
   readonly at: string;
   readonly requestId: string;
-  readonly traceId?: string;
+  readonly traceId?: string | undefined;
   readonly method: string;
   readonly path: string;
-  readonly operation?: Operation;
-  readonly upstream?: string;
-  readonly client?: string;
-  readonly tier?: string;
+  readonly operation?: Operation | undefined;
+  readonly upstream?: string | undefined;
+  readonly client?: string | undefined;
+  readonly tier?: string | undefined;
   /** The client's, where `log.addresses` is true. */
-  readonly address?: string;
+  readonly address?: string | undefined;
   /** 499: the client went away before it had its answer. */
   readonly status: number;
-  /** Of an error of the gateway's own. */
-  readonly code?: ErrorCode;
-  readonly outcome?: CacheOutcome;
+  /** Code, where the answer is an error of the gateway's own. */
+  readonly code?: ErrorCode | undefined;
+  readonly outcome?: CacheOutcome | undefined;
   /** From the request's begin to the answer's end. */
   readonly ms: number;
   /** Milliseconds of it in queues towards the registry. */
-  readonly waited?: number;
-  readonly attempts?: number;
+  readonly waited?: number | undefined;
+  readonly attempts?: number | undefined;
   /** The node that was asked last: its place in `urls`, from 0. */
-  readonly node?: number;
-  /** Of the answer's body. */
+  readonly node?: number | undefined;
+  /** Size of the answer's body, as sent. */
   readonly bytes: number;
-  /** What was behind an error, the nearest first. */
-  readonly causes?: readonly string[];
+  /** Causes of an error, the nearest first. */
+  readonly causes?: readonly string[] | undefined;
 }
 
 export interface RequestLogOptions {
   readonly log: Logger;
   readonly recent: RecentRequests;
-  /** Those of the running configuration. */
+  /** Gives the group `log` of the running configuration. */
   readonly settings: () => Config["log"];
   /** Chooses the hits that are logged: 0 to 1. */
   readonly random: () => number;
@@ -78,32 +78,32 @@ const MOST_OF_PATH = 1_024;
 
 function lineOf(record: RequestRecord, withAddress: boolean): RequestLine {
   const [, traceparent] = traceFieldsOf({ traceparent: record.traceparent });
-  const { operation, upstream, client, tier, code, outcome, waited, attempts, node, error } = record;
+  const { operation, upstream, client, tier, status, code, outcome, waited, attempts, node, bytes, error } = record;
   const causes = error === undefined ? [] : causesOf(error);
   return {
     at: new Date(record.at).toISOString(),
     requestId: record.id,
-    ...(traceparent !== undefined && { traceId: traceparent.slice(3, 35) }),
+    traceId: traceparent?.slice(3, 35),
     method: record.method,
     path: withoutKeys(printable(pathOf(record.url), MOST_OF_PATH)),
-    ...(operation !== undefined && { operation }),
-    ...(upstream !== undefined && { upstream }),
-    ...(client !== undefined && { client }),
-    ...(tier !== undefined && { tier }),
-    ...(withAddress && { address: record.address }),
-    status: record.status,
-    ...(code !== undefined && { code }),
-    ...(outcome !== undefined && { outcome }),
+    operation,
+    upstream,
+    client,
+    tier,
+    address: withAddress ? record.address : undefined,
+    status,
+    code,
+    outcome,
     ms: inMilliseconds(record.seconds),
-    ...(waited > 0 && { waited: Math.round(waited) }),
-    ...(attempts > 0 && { attempts }),
-    ...(node !== undefined && { node }),
-    bytes: record.bytes,
-    ...(causes.length > 0 && { causes }),
+    waited: waited > 0 ? Math.round(waited) : undefined,
+    attempts: attempts > 0 ? attempts : undefined,
+    node,
+    bytes,
+    causes: causes.length > 0 ? causes : undefined,
   };
 }
 
-/** To the microsecond. */
+/** Milliseconds, to the microsecond. */
 function inMilliseconds(seconds: number): number {
   return Math.round(seconds * 1e6) / 1e3;
 }
