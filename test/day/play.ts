@@ -47,7 +47,7 @@ export interface DayResult {
   readonly usage: Usage;
 }
 
-/** Seconds of CPU in the day, and of those the ones in which nothing is wrong; bytes at most, what is shared counted once. */
+/** Seconds of CPU in the day; those in which nothing is wrong, and bytes at most then, what is shared counted once. */
 type Usage = { seconds: number; quiet: number; memory: number };
 
 /** How long wallets may take to end after the day, on a busy machine, and how often usage is looked at. */
@@ -133,7 +133,7 @@ function sampleUsage(running: RunningContestant, day: Day, begin: number) {
       if (isQuiet) sum.quiet += used / 1e9;
       memory += memoryOf(pid);
     }
-    sum.memory = Math.max(sum.memory, memory);
+    if (isQuiet) sum.memory = Math.max(sum.memory, memory);
   };
   const timer = setInterval(sample, SAMPLE_EVERY);
   return { sum, stop: () => clearInterval(timer) };

@@ -56,7 +56,7 @@ const FIGURES: readonly Figure[] = [
   ["p99 of calls in faults, ms", (result) => outcome(result, "calls/in faults").p99],
   ["CPU in quiet hours, s", ({ usage }) => usage.quiet, 1],
   ["CPU, s", ({ usage }) => usage.seconds, 1],
-  ["memory at most, MiB", ({ usage }) => usage.memory / 2 ** 20],
+  ["memory in quiet hours, MiB", ({ usage }) => usage.memory / 2 ** 20],
 ];
 
 /** Tables of Markdown: medians of the runs of each contestant, then what went wrong in each fault. */

@@ -1,6 +1,6 @@
-import { existsSync, mkdtempSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
-import { BUILT, type GatewayServer, SOURCE, startGateway, startRedisServer } from "../../support/servers.ts";
+import { BUILT, type GatewayServer, startGateway, startRedisServer } from "../../support/servers.ts";
 import { findFreePort } from "../../support/ports.ts";
 import { until } from "../../support/until.ts";
 import type { Contestant, RunningContestant, Scene } from "../play.ts";
@@ -34,10 +34,9 @@ export const gatewayWithRedis: Contestant = {
 async function startReplicas(scene: Scene, count: number, redis?: string): Promise<RunningContestant> {
   const port = await findFreePort();
   const config = configuration(scene, port, redis);
-  const program = existsSync(BUILT) ? BUILT : SOURCE;
   const replicas: GatewayServer[] = [];
   const start = async (): Promise<void> => {
-    replicas.push(await startGateway({ config, folder: mkdtempSync(join(scene.folder, "replica-")), program }));
+    replicas.push(await startGateway({ config, folder: mkdtempSync(join(scene.folder, "replica-")), program: BUILT }));
   };
   for (let i = 0; i < count; i += 1) await start();
   return {
