@@ -54,6 +54,13 @@ describe("three replicas", () => {
     expect(granted.length).toBeGreaterThan(40);
   });
 
+  it("count a call once where two windows are equally long", async () => {
+    const [replica] = await start("equal:", 1);
+    const windows: Rate[] = [20, 10].map((requests) => ({ requests, per: 60_000 }));
+    const grants = await Promise.all(Array.from({ length: 15 }, () => replica!.limiter.take("a", windows)));
+    expect(grants.filter(({ granted }) => granted)).toHaveLength(10);
+  });
+
   it("take a third each while Redis is away; in that window it may be twice as many in all", async () => {
     const windows: Rate[] = [{ requests: 30, per: 60_000 }];
     const replicas = await start("third:", 3);

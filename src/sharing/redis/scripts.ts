@@ -16,7 +16,7 @@ declare module "ioredis" {
   }
 }
 
-/** One round trip for both, and of the same moment. */
+/** Reads an entry and the life that is left to it: in one round trip, and of one moment. */
 const READ_ENTRY = `
 local value = redis.call('GET', KEYS[1])
 return value and { value, redis.call('PTTL', KEYS[1]) }`;
@@ -53,7 +53,9 @@ for w = 1, #ARGV, 2 do
 end
 if wait > 0 then return { 0, math.ceil(wait) } end
 for w = 1, #ARGV, 2 do
-  redis.call('HINCRBY', KEYS[1], ARGV[w] .. ':' .. string.format('%.0f', math.floor(now / (ARGV[w] / ${SLOTS}))), 1)
+  local slot = string.format('%.0f', math.floor(now / (ARGV[w] / ${SLOTS})))
+  -- Two windows of one length have one count.
+  if ARGV[w] ~= ARGV[w - 2] then redis.call('HINCRBY', KEYS[1], ARGV[w] .. ':' .. slot, 1) end
 end
 redis.call('PEXPIRE', KEYS[1], math.ceil(longest * 1.1))
 return { 1, 0 }`;
@@ -93,7 +95,7 @@ if gone then redis.call('ZREM', KEYS[1], gone) end
 local lost = silent(ARGV[3])
 return { redis.call('ZCOUNT', KEYS[1], now - ARGV[2], '+inf'), #lost / 2, lost[2] and now - lost[2] or 0, gone and 1 or 0 }`;
 
-/** By the name of the command that ioredis makes of each. */
+/** Scripts by the name of the command that ioredis makes of each. */
 export const SCRIPTS = {
   readEntry: { lua: READ_ENTRY, numberOfKeys: 1 },
   takeCall: { lua: TAKE_CALL, numberOfKeys: 1 },
