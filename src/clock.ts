@@ -34,7 +34,7 @@ export function systemClock(): Clock {
   };
 }
 
-/** How long somebody waits for what others may wait for too. */
+/** Bounds of one wait for what others may wait for, too. */
 export interface Wait {
   readonly deadline: Instant;
   /** Aborts when the waiter goes away. */

@@ -28,7 +28,7 @@ export function fieldsFromRaw(raw: readonly (string | Buffer)[]): string[] {
   });
 }
 
-/** The answer fields of a registry that clients get without being configured (design, *What goes through, and how*). */
+/** The answer fields of a registry that pass to clients without `cache.forwardResponseHeaders`. */
 const PASSED: ReadonlySet<string> = new Set([
   "content-type",
   "content-language",
@@ -127,7 +127,7 @@ export function fieldsOfReplacedBody(fields: Fields): string[] {
 }
 
 const MAX_SECONDS = 999_999_999;
-/** As it is to be sent, and as RFC 850 has it. Caches read names in any case (RFC 9111 §4.2). */
+/** A date as it is to be sent, and as RFC 850 has it. Caches read names in any case (RFC 9111 §4.2). */
 const HTTP_DATE = /^(?:[a-z]{3}, \d{2} [a-z]{3} \d{4}|[a-z]{6,9}, \d{2}-[a-z]{3}-\d{2}) \d{2}:\d{2}:\d{2} gmt$/i;
 const ASCTIME = /^[a-z]{3} [a-z]{3} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/i;
 

@@ -1,10 +1,11 @@
 /**
- * Positions in JSON text that `JSON.parse` has already accepted: needed where the parsed value has lost what matters, a key
- * given twice or the exact text of a value. Every function looks at each character once.
+ * Text of others: where things stand in JSON, and how it may stand in a message. Positions are in text that `JSON.parse` has
+ * already accepted, and needed where the parsed value has lost what matters: a key given twice, or the exact text of a value.
+ * Finding them looks at each character once.
  */
 
-/** Where a value stands in its text: `text.slice(start, end)`. */
-export interface Span {
+/** Place of a value in its text: `text.slice(start, end)`. */
+interface Span {
   readonly start: number;
   readonly end: number;
 }
@@ -30,7 +31,7 @@ export function* membersAt(text: string, start: number): Generator<Member> {
   }
 }
 
-/** Most keys are what stands between their quotes. */
+/** Decodes a key. Most are what stands between their quotes. */
 function keyOf(quoted: string): string {
   return quoted.includes("\\") ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
 }

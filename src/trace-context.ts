@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 
 /** Fields of a client's trace, in good form. */
-export type TraceFields =
+type TraceFields =
   | readonly []
   | readonly ["traceparent", string]
   | readonly ["traceparent", string, "tracestate", string];

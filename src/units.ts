@@ -5,7 +5,7 @@ export type Size = number;
 
 interface Unit {
   readonly name: string;
-  /** How many milliseconds or bytes one of it is. */
+  /** Milliseconds or bytes of one. */
   readonly factor: number;
 }
 

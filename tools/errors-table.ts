@@ -1,10 +1,4 @@
-import { ERRORS, OPERATOR_ERRORS } from "../src/errors.ts";
-
-interface ErrorKind {
-  readonly status: number;
-  readonly means: string;
-  readonly remedy: string;
-}
+import { type ErrorKind, ERRORS, OPERATOR_ERRORS } from "../src/error-table.ts";
 
 function table(errors: Readonly<Record<string, ErrorKind>>): string {
   const rows = Object.entries(errors).map(([code, { status, means, remedy }]) => {

@@ -4,6 +4,7 @@ import type { Found } from "../cache/types.ts";
 import type { Clock } from "../clock.ts";
 import type { Registry, RegistryWait } from "../registry/registry.ts";
 import {
+  boundedWait,
   compose,
   type Composed,
   failureOf,
@@ -13,22 +14,22 @@ import {
   unexpectedStatus,
   withAdmin,
 } from "./compose.ts";
-import { boundedWait } from "./merged-listing.ts";
 
-/** The most that one request to the catalogue reads, of all registries together. */
+/** Most pages and instruments that one search reads, of all registries together. */
 const MAX_PAGES = 200;
 const MAX_INSTRUMENTS = 10_000;
 
-/** A search in the catalogue: everything that is given has to fit. */
-export interface CatalogueQuery {
+/** A search in the catalogue: an instrument has to fit all that is given. */
+interface CatalogueQuery {
   /** Part of an id, name or symbol, in any case; empty: all. */
   readonly query: string;
   /** The whole symbol, in any case; undefined: any. */
   readonly symbol: string | undefined;
+  /** Whether a registry that fails is left out and named, in place of failing the search. */
   readonly isPartial: boolean;
 }
 
-/** The registries as a wallet needs them: `GET /catalog/v1/registries`. */
+/** Lists the registries as a wallet needs them: `GET /catalog/v1/registries`. */
 export function listRegistries(
   registries: readonly Registry[],
   basePathOf: (registry: Registry) => string,
@@ -41,22 +42,22 @@ export function listRegistries(
   return compose(Buffer.from(JSON.stringify({ registries: listed })), [], [], clock.now());
 }
 
-/** All that is still to be read and given, by all walks of one request. */
+/** Pages and instruments that the walks of one search may still read. */
 interface Budget {
   pages: number;
   instruments: number;
 }
 
-/** Finds of one registry's pages. */
+/** A way through one registry's pages, and what it found there. */
 interface Walk {
   readonly parts: Found[];
   readonly texts: (readonly Buffer[])[];
-  /** A bound was met, or the registry failed. */
+  /** False where the budget ended, or the registry failed. */
   isComplete: boolean;
 }
 
 /**
- * The instruments that fit, each with its `admin`, from the pages of all registries as the cache has or gets them:
+ * Finds the instruments that fit, each with its `admin`, on the pages of all registries as the cache has or gets them:
  * `{ "instruments": […], "isComplete": true }`. Pages that are fetched for it are kept as minor ones.
  *
  * @param registries those that are searched, and that the client may see
@@ -77,7 +78,7 @@ export async function searchInstruments(
       try {
         await walkPages({ registry, walk, budget, fits }, { ...boundedWait(registry, wait, clock), isMinor: true });
       } catch (error) {
-        // Nobody waits for the others then: they end with the page that they read.
+        // The search fails: the other walks end with the page that they read.
         if (!query.isPartial || !isRegistryFailure(error)) budget.pages = 0;
         if (!isRegistryFailure(error)) throw error;
         if (!query.isPartial) throw failureOf(registry.upstream.name, error);
@@ -120,7 +121,7 @@ async function walkPages({ registry, walk, budget, fits }: Walking, wait: Regist
     for (const each of read.filter(fits)) walk.texts.push(withAdmin(instrumentBytes(page, each), identityOf(registry)));
     // A page that goes on with itself would never end.
     token = page.nextPageToken === token ? undefined : page.nextPageToken;
-    // Pages out of memory come without a turn of the loop: others have theirs between.
+    // Pages out of memory come without a turn of the event loop: other requests get theirs here.
     await setImmediate();
   } while (token !== undefined);
 }

@@ -1,11 +1,11 @@
 import { makeEntityTag } from "../cache/conditional.ts";
 import { directivesOf } from "../cache/freshness.ts";
 import type { CacheOutcome, Entry, Found } from "../cache/types.ts";
-import type { Duration, Instant } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { fieldValue } from "../fields.ts";
 import { membersAt, printable } from "../json.ts";
-import type { Registry } from "../registry/registry.ts";
+import type { Registry, RegistryWait } from "../registry/registry.ts";
 
 /** An answer made of several registries' answers. */
 export interface Composed {
@@ -15,15 +15,15 @@ export interface Composed {
   readonly missing: readonly string[];
 }
 
-/** Bytes of a registry's error that are repeated. */
+/** Bytes of a registry's error that texts of ours repeat. */
 const MAX_SAID = 200;
 
-/** From the best to the worst. */
-const OUTCOMES: readonly CacheOutcome[] = ["hit", "stale", "revalidated", "miss", "bypass"];
+/** Outcomes from the best to the worst: a composed answer has that of its worst part. */
+const OUTCOMES: readonly CacheOutcome[] = ["hit", "stale", "revalidated", "miss"];
 
 /**
- * A 200 out of `parts`, as old as the oldest of them. Clients may keep it for as long as each of them, and not at all where it
- * is not whole.
+ * Makes a 200 of `body`, as old as the oldest of its `parts`. Clients may keep it as long as each of them, and not at all where
+ * registries are `missing`.
  */
 export function compose(body: Buffer, parts: readonly Found[], missing: readonly string[], now: Instant): Composed {
   const entries = parts.map(({ entry }) => entry);
@@ -54,7 +54,7 @@ export function compose(body: Buffer, parts: readonly Found[], missing: readonly
   };
 }
 
-/** How much longer a client may keep one part; undefined: not at all. */
+/** The time for which a client may keep one part from now on; undefined: not at all. */
 function clientLifetime(entry: Entry, now: Instant): Duration | undefined {
   const value = fieldValue(entry.fields, "cache-control");
   if (value === undefined) return Math.max(0, Math.min(entry.clientTtl, entry.freshUntil - now));
@@ -70,30 +70,35 @@ function cacheControl(keep: Duration | undefined, age: Duration): string {
   return keep < 1_000 || !Number.isFinite(keep) ? "no-cache" : `max-age=${seconds}`;
 }
 
-/** The party id of a registry's admin, or its alias while that is not known: what a page token names it by. */
+/** The name of a registry in page tokens: the party id of its admin, or its alias while that is not known. */
 export function identityOf({ upstream }: Registry): string {
   return upstream.admin ?? upstream.name;
 }
 
-/** Whether what was thrown is about a registry, and says nothing about the others. */
+/** Bounds a wait by the registry's own `timeout`: the others have to be asked in what is left. */
+export function boundedWait(registry: Registry, wait: RegistryWait, clock: Clock): RegistryWait {
+  return { ...wait, deadline: Math.min(wait.deadline, clock.now() + registry.upstream.config.timeout) };
+}
+
+/** Whether what was thrown is about one registry, so that others may still answer. */
 export function isRegistryFailure(error: unknown): error is GatewayError {
   return error instanceof GatewayError && error.code !== "client_gone";
 }
 
-/** The 502 that is answered where the registry `name` is needed and fails: it names the registry. */
+/** Makes the 502 for a registry that is needed and fails: it names the registry. */
 export function failureOf(name: string, { code, message, retryAfter, proxyError, cause }: GatewayError): GatewayError {
   const named = message.includes(name) ? message : `the registry "${name}" fails: ${message}`;
   const text = `${named}; with ?partial=true it is left out`;
   return new GatewayError(code, text, { status: 502, retryAfter, proxyError, cause });
 }
 
-/** The failure of a registry that answered with a status that is of no use. */
+/** Makes the failure of a registry that answered with a status that is of no use here. */
 export function unexpectedStatus(name: string, { status, body }: Entry): GatewayError {
   const said = printable(body.toString("utf8", 0, MAX_SAID));
   return new GatewayError("upstream_invalid", `the registry "${name}" answers ${status}: ${said}`);
 }
 
-/** Elements of a JSON array, each in its own pieces, as the pieces of the whole with commas between. */
+/** Joins the elements of a JSON array, each in pieces, to the pieces of the whole, with commas between. */
 export function joined(elements: readonly (readonly Buffer[])[]): Buffer[] {
   const comma = Buffer.from(",");
   const pieces: Buffer[] = [];
@@ -105,8 +110,8 @@ export function joined(elements: readonly (readonly Buffer[])[]): Buffer[] {
 }
 
 /**
- * A registry's own text of an instrument with its admin as the last member, all other bytes unchanged. One that it has already
- * goes: of two, parsers take the one or the other.
+ * Adds `admin` to a registry's own text of an instrument, as the last member. An `admin` that it has already goes: of two,
+ * parsers take the one or the other. All other bytes stay. Gives the text in pieces.
  */
 export function withAdmin(instrument: Buffer, admin: string): readonly Buffer[] {
   const mayHaveOne = instrument.includes('"admin"') || instrument.includes("\\u");

@@ -3,6 +3,7 @@ import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { Registry, RegistryWait } from "../registry/registry.ts";
 import {
+  boundedWait,
   compose,
   type Composed,
   failureOf,
@@ -11,18 +12,17 @@ import {
   unexpectedStatus,
   withAdmin,
 } from "./compose.ts";
-import { boundedWait } from "./merged-listing.ts";
 
-/** Registries that an error text names. */
+/** Registries that an error text names at most. */
 const MAX_NAMED = 20;
 
 /** A client's question to all registries. */
-export interface InstrumentQuery {
+interface InstrumentQuery {
   /** Decoded. */
   readonly id: string;
-  /** That no registry which answers has it is said although others fail. */
+  /** Whether registries that fail are left out: where none of the others has it, it is unknown, in place of a 502. */
   readonly isPartial: boolean;
-  /** The base URL of one registry, for texts: `/api/token-standard/v0/registrars/…`. */
+  /** Gives the base path of a registry, for texts: `/api/token-standard/v0/registrars/…`. */
   readonly basePathOf: (registry: Registry) => string;
 }
 
@@ -32,8 +32,8 @@ type Finding =
   | { readonly kind: "failed"; readonly registry: Registry; readonly error: GatewayError };
 
 /**
- * The instrument of an id, from the one registry that has it, with its `admin`. All are asked. An answer that had to do
- * without some of them names these.
+ * Finds the instrument of an id, with its `admin`, at the one registry that has it. All are asked; those that fail are named
+ * with the answer.
  *
  * @param registries those that the client may see
  * @throws GatewayError 404 where none has it; 409 where several have; 502 that names a registry that fails while none has it
@@ -67,7 +67,7 @@ async function look(registry: Registry, id: string, wait: RegistryWait): Promise
     return { registry, kind: "failed", error: unexpectedStatus(registry.upstream.name, found.entry) };
   } catch (error) {
     if (!isRegistryFailure(error)) throw error;
-    // A 404 in another form than the standard's is none of the cache's answers, and yet one.
+    // A 404 in another form than the standard's is thrown: it says the same.
     const isAbsent = error.code === "upstream_error" && error.status === 404;
     return isAbsent ? { registry, kind: "absent" } : { registry, kind: "failed", error };
   }

@@ -5,6 +5,7 @@ import { GatewayError } from "../errors.ts";
 import { parseJson } from "../json.ts";
 import type { Registry, RegistryWait } from "../registry/registry.ts";
 import {
+  boundedWait,
   compose,
   type Composed,
   failureOf,
@@ -16,12 +17,12 @@ import {
 } from "./compose.ts";
 
 /** A client's question to the listing of all registries. */
-export interface MergedQuery {
-  /** As written in the query, percent-encoded; undefined: as each registry is asked by itself. */
+interface MergedQuery {
+  /** As written in the query, percent-encoded; undefined: the configured one of each registry. */
   readonly pageSize?: string | undefined;
-  /** Of the page before, percent-encoded; undefined: the first. */
+  /** Token that the page before gave, percent-encoded; undefined: the first page. */
   readonly pageToken?: string | undefined;
-  /** A registry that fails is left out and named, in place of failing the page. */
+  /** Whether a registry that fails is left out and named, in place of failing the page. */
   readonly isPartial: boolean;
 }
 
@@ -33,9 +34,9 @@ interface Position {
 }
 
 /**
- * One page of all registries: the next page of the one where the token stands, as its registry cuts it, each instrument with
- * its `admin`. The token names the registry and holds its own token: nothing else is to be remembered. A registry without any
- * instruments has no page.
+ * Gives one page of the listing of all registries: the page of one registry, as that cuts it, each instrument with its `admin`.
+ * A page token names the registry and holds its own token, so that nothing is to be remembered. A registry without instruments
+ * has no page.
  *
  * @param registries those that the client may see, in order
  * @throws GatewayError 400 for a token that is none of this listing; 502 that names a registry that fails
@@ -67,11 +68,6 @@ export async function mergedPage(
     position = after;
   }
   return compose(pageOf([], undefined), passed, missing, clock.now());
-}
-
-/** One registry has its own `timeout` and no more: the others have to be asked in what is left. */
-export function boundedWait(registry: Registry, wait: RegistryWait, clock: Clock): RegistryWait {
-  return { ...wait, deadline: Math.min(wait.deadline, clock.now() + registry.upstream.config.timeout) };
 }
 
 async function read({ registry, token }: Position, pageSize: string | undefined, wait: RegistryWait) {

@@ -4,7 +4,7 @@ import { brotliDecompress, gunzip, inflate } from "node:zlib";
 import { type Fields, fieldValue } from "../fields.ts";
 import type { Size } from "../units.ts";
 
-/** Reads a body as JSON; undefined where it is none (`null` is). A byte order mark before it is tolerated (RFC 8259 §8.1). */
+/** Reads a body as JSON; undefined where it is none. A byte order mark before it is tolerated (RFC 8259 §8.1). */
 export function readJson(body: Buffer): { readonly json: unknown } | undefined {
   if (!isUtf8(body)) return undefined;
   const hasMark = body.length >= 3 && body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
@@ -34,14 +34,14 @@ const CODINGS: Readonly<Record<string, Decode>> = {
   br: promisify(brotliDecompress),
 };
 
-/** More than this is no coding but an attack. */
+/** Codings on top of each other; more are an attack. */
 const MOST_CODINGS = 3;
 
 /** Why a coded body cannot be had. */
-export type CodingFault = "unknown" | "broken" | "too_large";
+type CodingFault = "unknown" | "broken" | "too_large";
 
 /**
- * A body without the content codings that its fields name: itself where they name none.
+ * Undoes the content codings that the fields of a body name; where they name none, the body stays as it is.
  *
  * @param limit bytes that any step may yield
  */

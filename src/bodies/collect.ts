@@ -11,11 +11,12 @@ export class InboundBytes {
     this.limit = limit;
   }
 
+  /** Bytes that are counted now; 0 when nothing is on its way. */
   get bytes(): Size {
     return this.held;
   }
 
-  /** Whether there is room for so many more; they are counted if so. */
+  /** Counts so many more; false where there is no room for them. */
   take(bytes: Size): boolean {
     if (this.held + bytes > this.limit) return false;
     this.held += bytes;
@@ -31,12 +32,12 @@ export class InboundBytes {
 export const inboundBytes = new InboundBytes(64 * 2 ** 20);
 
 /** Why no more of a body is taken. */
-export type CollectFault = "too_large" | "overloaded";
+type CollectFault = "too_large" | "overloaded";
 
-export interface CollectOptions {
+interface CollectOptions {
   /** Bytes that are taken at most. */
   readonly limit: Size;
-  /** Bytes that are said to come (`Content-Length`), where that is known; what comes counts. */
+  /** Bytes that are said to come (`Content-Length`), where that is known. What counts are those that come. */
   readonly announced?: number | undefined;
   readonly inbound?: InboundBytes;
 }
@@ -46,7 +47,7 @@ const LEAST_BLOCK = 1_024;
 
 /**
  * Collects one body: chunks are copied into one block as they come, which doubles within the limit. A body of one-byte chunks
- * costs what its bytes cost. Whoever makes one calls {@link release} in the end, whatever became of the body.
+ * costs what its bytes cost. Whoever makes a collector calls {@link release} in the end, whatever became of the body.
  */
 export class Collector {
   private readonly limit: Size;
@@ -61,7 +62,7 @@ export class Collector {
     this.inbound = inbound;
   }
 
-  /** Takes a chunk, or says why not: its source is to be ended then, or left to flow away. */
+  /** Takes a chunk, or says why not: then its source is ended, or what still comes is dropped. */
   add(chunk: Buffer): CollectFault | undefined {
     const needed = this.filled + chunk.length;
     if (needed > this.limit) return "too_large";
@@ -101,8 +102,8 @@ export class Collector {
   }
 }
 
-/** A whole body; {@link release} is called when nobody needs it any more. */
-export interface Collected {
+/** A whole body. Its `release` is to be called when nobody needs it any more. */
+interface Collected {
   readonly bytes: Buffer;
   release(): void;
 }
@@ -114,7 +115,7 @@ export function overloaded(): GatewayError {
 }
 
 /**
- * Reads the whole body of a request. What comes after a refusal flows away unread: kept, it would cost more.
+ * Reads the whole body of a request. What comes after a refusal is dropped.
  *
  * @param tooLarge makes the error of a body beyond the limit
  * @throws GatewayError `tooLarge`, `overloaded`, or `client_gone` when the stream breaks
@@ -138,7 +139,7 @@ export function collect(
       if (fault !== undefined) end(fault === "too_large" ? options.tooLarge() : overloaded());
     });
     stream.once("end", () => end(undefined));
-    // Every stream closes, and an error is dear to make.
+    // Streams that ended close, too, and an error is dear to make.
     const leave = (): void => {
       if (!isOver) end(clientGone());
     };

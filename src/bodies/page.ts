@@ -11,7 +11,7 @@ export interface ListedInstrument {
   readonly end: number;
 }
 
-/** A page of a registry's listing over its bytes. An instrument that it lists twice counts once. */
+/** A page of a registry's listing, taken apart over its bytes. An instrument that it lists twice counts once. */
 export interface ListedPage {
   readonly body: Buffer;
   readonly instruments: readonly ListedInstrument[];
@@ -19,7 +19,7 @@ export interface ListedPage {
   readonly nextPageToken: string | undefined;
 }
 
-/** More on one page is no page: a gateway that had to keep the ids of all would be kept busy by one answer. */
+/** Instruments of a page at most: to take more apart would keep the gateway busy for too long. */
 const MOST_LISTED = 50_000;
 /** Characters of a page token: longer ones fit into no URL. */
 const LONGEST_TOKEN = 4_096;
@@ -27,10 +27,10 @@ const LONGEST_TOKEN = 4_096;
 const SEARCHED = 1_000;
 
 /**
- * Takes a page apart, byte for byte.
+ * Takes a page apart.
  *
- * @param json what `body` says
- * @returns what is wrong with it, where it is no page (`it lists …`)
+ * @param json `body`, parsed
+ * @returns where it is no page, what is wrong with it: `it lists …`
  */
 export function readPage(body: Buffer, json: unknown): ListedPage | string {
   if (!isObject(json) || !Array.isArray(json["instruments"])) return "it has no list of instruments";
@@ -71,7 +71,7 @@ function readToken(token: unknown): string | undefined | { readonly problem: str
   return token.length > LONGEST_TOKEN ? { problem: `its nextPageToken has over ${LONGEST_TOKEN} characters` } : token;
 }
 
-/** Positions in `text` as positions in `body`; asked for in ascending order, so that it goes through the text once. */
+/** Makes a function of a position in `text` that gives the one in `body`. Positions have to ascend: the text is read once. */
 function byteCounter(text: string, body: Buffer): (position: number) => number {
   if (text.length === body.length) return (position) => position;
   let known = 0;

@@ -6,7 +6,7 @@ import { type AdminPath, EXPECTED_ADMIN_ALONE, type FactoryRecord, type ContextR
 import { requestProblem } from "../spec/schemas.ts";
 
 /**
- * Looks at the body of a POST: that it is JSON of the published form, and which admins it names. The bytes go on as they are.
+ * Checks that the body of a POST is JSON of the published form, and finds the admins that it names.
  *
  * @throws GatewayError 400 for what is no JSON in UTF-8, breaks the form, or names an admin in more than one way
  */
@@ -15,15 +15,14 @@ export function adminsOfRequest(bytes: Buffer, record: FactoryRecord | ContextRe
     if (record.kind === "context") return [];
     throw new GatewayError("malformed_body", 'the request has no body; send JSON such as {"choiceArguments": {…}}');
   }
-  const { text, json } = readJson(bytes);
+  const { text, json } = parsed(bytes);
   const problem = requestProblem(record.kind, json);
   if (problem !== undefined) throw new GatewayError("invalid_request", `the request is not valid: ${problem}`);
   return record.kind === "factory" ? namedAdmins(text, json, record.admins) : [];
 }
 
 /**
- * The admins that the body of a passed-through request names: where it is JSON and has choice arguments. What is no JSON names
- * nobody.
+ * Finds the admins that the body of a passed-through request names in its choice arguments. What is no JSON names nobody.
  *
  * @throws GatewayError 400 for an admin that is named in more than one way
  */
@@ -33,7 +32,7 @@ export function adminsOfPassedBody(bytes: Buffer): BodyAdmin[] {
   return json === undefined ? [] : namedAdmins(text, json, EXPECTED_ADMIN_ALONE);
 }
 
-function readJson(bytes: Buffer): { readonly text: string; readonly json: unknown } {
+function parsed(bytes: Buffer): { readonly text: string; readonly json: unknown } {
   if (!isUtf8(bytes)) throw new GatewayError("malformed_body", "the body is not UTF-8; send JSON in UTF-8");
   const text = bytes.toString("utf8");
   if (text.startsWith("\ufeff")) {

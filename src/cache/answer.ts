@@ -6,7 +6,7 @@ import { gzipOf, isCodable } from "./gzip.ts";
 import type { Entry, Found } from "./types.ts";
 
 /** A client's answer, made of an entry. */
-export interface ClientAnswer {
+interface ClientAnswer {
   readonly status: number;
   /** Name, value, name, value, …, complete but for `Content-Length` and what each answer of the gateway has. */
   readonly fields: string[];
@@ -14,7 +14,7 @@ export interface ClientAnswer {
   readonly body: Buffer | undefined;
 }
 
-/** The answer to a client: a 304 where it has it already, gzip where it takes it and there is one, else the bytes as they are. */
+/** Makes a client's answer: a 304 where it has the body already, gzip where that is accepted and made, else the plain bytes. */
 export function clientAnswer(found: Found, headers: IncomingHttpHeaders, now: Instant): ClientAnswer {
   const { entry } = found;
   const forms = formsOf(entry);
@@ -28,15 +28,16 @@ export function clientAnswer(found: Found, headers: IncomingHttpHeaders, now: In
   return { status: entry.status, fields: [...forms.plain, ...own], body: entry.body };
 }
 
-/** The fields of an entry in each form that it may leave in; they stay the same from answer to answer. */
+/** Fields of an entry in each form that it may leave in: made once, since they stay the same from answer to answer. */
 interface Forms {
   readonly plain: Fields;
   /** Undefined: it is never coded. */
   readonly coded: Fields | undefined;
   /** Without its `ETag`. */
   readonly notModified: Fields;
-  /** Of the plain and the coded form. */
+  /** `ETag`s of the plain form and of the coded one. */
   readonly tags: readonly string[];
+  /** Whether `Cache-Control` is among the fields. */
   readonly saysHowLong: boolean;
 }
 
@@ -53,11 +54,11 @@ const NOT_ON_304: ReadonlySet<string> = new Set([
 /** Digests of the bytes as the registry sent them: wrong for coded ones. */
 const DIGESTS: ReadonlySet<string> = new Set(["digest", "content-digest"]);
 
-const known = new WeakMap<Entry, Forms>();
+const formsByEntry = new WeakMap<Entry, Forms>();
 
 function formsOf(entry: Entry): Forms {
-  let forms = known.get(entry);
-  if (forms === undefined) known.set(entry, (forms = makeForms(entry)));
+  let forms = formsByEntry.get(entry);
+  if (forms === undefined) formsByEntry.set(entry, (forms = makeForms(entry)));
   return forms;
 }
 
@@ -81,7 +82,7 @@ function codedTag(tag: string): string {
   return `${tag.slice(0, -1)}-gzip"`;
 }
 
-/** Fields of the cache's own. */
+/** Fields that the cache writes at each answer. */
 function ownFields(found: Found, { saysHowLong }: Forms, now: Instant): string[] {
   const { entry } = found;
   const age = Math.max(0, Math.floor((now - entry.bornAt) / 1_000));
@@ -96,7 +97,7 @@ function clientControl({ status, clientTtl, freshUntil }: Entry, age: number, no
   return keep > 0 && status === 200 ? `max-age=${age + keep}` : "no-cache";
 }
 
-/** Ours in `Cache-Status` (RFC 9211): `registry-gateway;hit;ttl=25`, `registry-gateway;fwd=uri-miss;ttl=30;stored`. */
+/** Our part of `Cache-Status` (RFC 9211): `registry-gateway;hit;ttl=25`, `registry-gateway;fwd=uri-miss;ttl=30;stored`. */
 function cacheStatus({ entry, detail, outcome }: Found, now: Instant): string {
   const { forward, stored, collapsed, tier, reason } = detail;
   const isServed = stored || outcome === "hit" || outcome === "stale";

@@ -16,7 +16,7 @@ export interface CacheObserver {
   evicted(count: number): void;
 }
 
-export interface CacheOptions {
+interface CacheOptions {
   readonly memory: Size;
   readonly clock: Clock;
   readonly sharing: Pick<Sharing, "entries" | "leases" | "purges">;
@@ -44,7 +44,7 @@ export class Cache {
     this.fetcher = new Fetcher({ tiers, leases: sharing.leases, clock, random });
   }
 
-  /** Has this much memory from now on. */
+  /** Changes how much memory it has. */
   resize(memory: Size): void {
     this.tiers.memory.resize(memory);
   }
@@ -54,12 +54,12 @@ export class Cache {
     return { bytes, entries };
   }
 
-  /** The generation of answers that lose their worth together: for the keys of the pages of one listing. */
+  /** The generation of a group of answers that lose their worth together: the pages of one listing. */
   generationOf(group: string): number {
     return this.purges.epochOf(group);
   }
 
-  /** Begins the next generation, at all replicas: as a purge, of what is no party's. */
+  /** Begins the next generation of a group, at all replicas: a purge under a name that is no party's. */
   beginGeneration(group: string): number {
     void this.purges.purge(group);
     return this.purges.epochOf(group);
@@ -72,14 +72,14 @@ export class Cache {
     return { entry, outcome: "hit", detail: HIT };
   }
 
-  /** Finds what is in memory, fresh or not, of the epoch and the generation that count. */
+  /** Finds what is in memory, fresh or not, unless it was purged or its listing has changed. */
   peek(key: CacheKey): Entry | undefined {
     return this.tiers.peek(key);
   }
 
   /**
-   * The answer, from wherever it has to come: memory, Redis, the one fetch. The fetch belongs to no waiter: it goes on and is
-   * stored when `wait` is over.
+   * Gets the answer from memory, Redis or the one fetch. The fetch belongs to no waiter: when `wait` is over it goes on, and is
+   * stored.
    *
    * @throws GatewayError what `fetch` throws where nothing stale stands in; 504 when the deadline passes; when the client goes
    */
@@ -118,7 +118,7 @@ export class Cache {
     };
   }
 
-  /** Answers with what is stored, where that may be, and sees to it that it is renewed. */
+  /** Answers with what is stored, where it may be served unasked, and has what is stale renewed. */
   private serve(entry: Entry, question: Question, tier?: "redis"): Found | undefined {
     const use = this.fetcher.useOf(entry, question);
     if (use === undefined) return undefined;
@@ -141,7 +141,7 @@ export class Cache {
     }
   }
 
-  /** What was fetched, for one of those who waited for it. */
+  /** Makes the answer for one of those who waited for a fetch. */
   private foundBy(
     landed: Landed,
     question: Question,

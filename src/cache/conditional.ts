@@ -4,10 +4,10 @@ import { type Fields, fieldValue, filterFields, httpDate } from "../fields.ts";
 import type { Condition, Entry, Fetched } from "./types.ts";
 
 const TAG = /^(?:W\/)?"[^"]*"$/;
-/** Of a list; a backslash is a character like others in them (RFC 9110 §8.8.3). */
+/** Tags of a list; a backslash is a character like others in them (RFC 9110 §8.8.3). */
 const TAGS = /(?:W\/)?"[^"]*"/g;
 
-/** A strong entity tag from the bytes of a body (RFC 9110 §8.8.3): equal bytes, equal tag, at every replica. */
+/** Makes a strong entity tag of the bytes of a body (RFC 9110 §8.8.3): equal bytes, equal tag, at every replica. */
 export function makeEntityTag(body: Buffer): string {
   return `"${createHash("sha256").update(body).digest("base64url").slice(0, 27)}"`;
 }
@@ -18,7 +18,7 @@ export function entityTagOf(fields: Fields): string | undefined {
   return tag !== undefined && TAG.test(tag) ? tag : undefined;
 }
 
-/** The condition by which an answer can be asked for anew (RFC 9111 §4.3.1); undefined where it came without validators. */
+/** Makes the condition by which an answer is asked for anew (RFC 9111 §4.3.1); undefined where it came without validators. */
 export function conditionOf({ fields, node }: Pick<Fetched, "fields" | "node">): Condition | undefined {
   const tag = entityTagOf(fields);
   const modified = fieldValue(fields, "last-modified");
@@ -29,7 +29,7 @@ export function conditionOf({ fields, node }: Pick<Fetched, "fields" | "node">):
   return condition.length === 0 ? undefined : { node, fields: condition };
 }
 
-/** Fields of a 304 that leave the stored ones alone (RFC 9111 §3.2): they describe bytes that were checked as they came. */
+/** Fields that a 304 does not change (RFC 9111 §3.2): they describe the stored bytes. */
 const OF_THE_BODY: ReadonlySet<string> = new Set([
   "content-digest",
   "content-disposition",
@@ -39,11 +39,11 @@ const OF_THE_BODY: ReadonlySet<string> = new Set([
   "digest",
 ]);
 
-/** Fields that speak of one transfer: those of the earlier one end with it. */
+/** Stored fields that a 304 ends, with or without new ones: they speak of one transfer. */
 const OF_ONE_TRANSFER: ReadonlySet<string> = new Set(["age", "date"]);
 
 /**
- * The stored answer as a 304 renews it (RFC 9111 §4.3.4); undefined where the 304 speaks of another one.
+ * Renews the stored answer by a 304 (RFC 9111 §4.3.4); undefined where the 304 speaks of another answer.
  *
  * @param stored the entry that the condition was made of
  */
@@ -61,7 +61,7 @@ export function renewed({ body, status, fields, validators }: Entry, notModified
 }
 
 /**
- * The tag of the form of an answer that a client has already, as its conditions say; undefined where it has none.
+ * Finds the tag of the form of an answer that a client has already, as its conditions say; undefined: it has none.
  * `If-None-Match` comes before `If-Modified-Since` (RFC 9110 §13.2.2), tags are compared weakly (§13.1.2), and a date with
  * `Last-Modified`, else with `Date` (RFC 9111 §4.3.2).
  *

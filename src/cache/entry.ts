@@ -3,24 +3,24 @@ import { conditionOf, entityTagOf, makeEntityTag } from "./conditional.ts";
 import { directivesFor, type Freshness, type FreshnessContext, freshnessOf } from "./freshness.ts";
 import type { CachePolicy, Entry, Fetched } from "./types.ts";
 
-/** What a body may keep in memory besides itself, as a share of it. */
+/** Bytes besides its own that a body may keep in memory, as a share of its length. */
 const MAX_SLACK = 0.25;
 
 /** All that an answer is judged by besides itself. */
-export interface JudgeContext extends Omit<FreshnessContext, "directives"> {
-  /** In which it was asked for. */
+interface JudgeContext extends Omit<FreshnessContext, "directives"> {
+  /** Epoch in which it was asked for. */
   readonly epoch: number;
   readonly generation: number;
 }
 
 /** An answer as an entry, whether or not it may be stored. */
-export interface Judged {
+interface Judged {
   readonly entry: Entry;
   /** Why it is not stored, in one token; undefined: it is. */
   readonly unstored: string | undefined;
 }
 
-/** Said by the entry itself, or by the cache at each answer. */
+/** Fields that an entry has elsewhere, or that the cache writes at each answer. */
 const NOT_KEPT: ReadonlySet<string> = new Set(["age", "content-type", "etag"]);
 
 /** Makes an entry of a complete answer, and says whether it may be stored (RFC 9111 §3). */
@@ -64,12 +64,12 @@ function whyUseless({ receivedAt }: Fetched, entry: Entry, isKnown: Freshness["i
   return usableUntil(entry) <= receivedAt && entry.validators === undefined ? "old-on-arrival" : undefined;
 }
 
-/** From then on an entry may be served in no case; its validators may still be of use. */
+/** The instant from which on an entry is never served; its validators may still be of use. */
 export function usableUntil({ freshUntil, refreshUntil, errorUntil }: Entry): number {
   return Math.max(freshUntil, refreshUntil, errorUntil);
 }
 
-/** The bytes of a body that keep little else alive: a slice of a buffer of the network would hold all of it. */
+/** Copies a body that is a small part of a larger buffer, which would be kept with it. */
 function ownBytes(body: Buffer): Buffer {
   if (body.buffer.byteLength - body.length <= body.length * MAX_SLACK) return body;
   const copy = Buffer.allocUnsafeSlow(body.length);

@@ -12,7 +12,7 @@ export function explainEntry(
   const cacheControl = fieldValue(entry.fields, "cache-control");
   return {
     tier,
-    use: useOf(entry, at),
+    use: explainUse(entry, at),
     status: entry.status,
     bytes: entry.body.length,
     etag: entry.etag,
@@ -25,7 +25,7 @@ export function explainEntry(
   };
 }
 
-function useOf(
+function explainUse(
   entry: Entry,
   { key, epoch, now }: { readonly key: CacheKey; readonly epoch: number; readonly now: Instant },
 ): ExplainedEntry["use"] {

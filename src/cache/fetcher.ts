@@ -8,14 +8,14 @@ import { idOf } from "./memory.ts";
 import type { Tiers } from "./tiers.ts";
 import type { CacheKey, CachePolicy, Entry, Fetch, Fetched, FetchPurpose } from "./types.ts";
 
-/** One request on its way through the tiers. */
+/** A request to the cache: its key, how its answer is kept, and how it is had from the registry. */
 export interface Question {
   readonly key: CacheKey;
   readonly policy: CachePolicy;
   readonly fetch: Fetch;
 }
 
-/** An answer that a fetch brought. `unstored`: why it is not stored, in one token; undefined: it is. */
+/** Result of a fetcher, from Redis or the registry. `unstored`: why it is not stored, in one token; undefined: it is. */
 export type Landed =
   | { readonly kind: "redis"; readonly entry: Entry }
   | { readonly kind: "miss" | "revalidated"; readonly entry: Entry; readonly unstored: string | undefined };
@@ -23,40 +23,40 @@ export type Landed =
 /** How a stored entry may be served without waiting for anything. */
 type Use = "fresh" | "stale-while-revalidate" | "stale-if-error" | "cache-only";
 
-export interface FetcherOptions {
+interface FetcherOptions {
   readonly tiers: Tiers;
   readonly leases: Leases;
   readonly clock: Clock;
   readonly random: () => number;
 }
 
-/** Most that is taken off a configured ttl at random, so that what was fetched together does not expire together. */
-const MOST_SHORTENING = 0.1;
-/** After a fetch that failed, while there is something stale to serve. */
+/** Share of a configured ttl that may be taken off at random: what was fetched together does not expire together. */
+const MAX_SHORTENING = 0.1;
+/** Pause after a fetch that failed, while there is something stale to serve. */
 const RETRY_AFTER: Duration = 1_000;
-/** Keys whose last fetch failed. */
+/** Keys that are remembered as failing. */
 const MAX_FAILING = 1_000;
-/** How often a replica that waits for another one's fetch looks. */
+/** Time between two looks of a replica that waits for another one's fetch. */
 const LOOK_EVERY: Duration = 50;
-/** A lease that is held for longer is waited for by nobody. */
+/** Longest time that a lease is waited for. */
 const LONGEST_LEASE: Duration = 30_000;
 
-/** Gets what is not in memory: Redis, the lease of the key over all replicas, the fetch. Whether two may run is decided above. */
+/** Gets what is not in memory: from Redis, or by a fetch under the key's lease. Its caller runs one at a time of each key. */
 export class Fetcher {
   private readonly options: FetcherOptions;
-  /** When keys whose last fetch failed may be tried again. */
+  /** Instants from which keys whose last fetch failed may be tried again. */
   private readonly failing = new LRUCache<string, Instant>({ max: MAX_FAILING });
 
   constructor(options: FetcherOptions) {
     this.options = options;
   }
 
-  /** When a key whose last fetch failed may be tried again; undefined: it did not fail. */
+  /** The instant from which a key whose last fetch failed may be tried again; undefined: it did not fail. */
   retryAt(key: CacheKey): Instant | undefined {
     return this.failing.get(idOf(key));
   }
 
-  /** How an entry may be served now without waiting; undefined: in no way. */
+  /** Says how an entry may be served now without waiting; undefined: in no way. */
   useOf({ freshUntil, refreshUntil, errorUntil }: Entry, { key, policy }: Question): Use | undefined {
     const now = this.options.clock.now();
     if (now < freshUntil) return "fresh";
@@ -65,7 +65,7 @@ export class Fetcher {
     return now < errorUntil && this.failing.has(idOf(key)) ? "stale-if-error" : undefined;
   }
 
-  /** @throws what the question's `fetch` throws */
+  /** Gets the answer to a question. @throws what its `fetch` throws */
   async get(question: Question, purpose: FetchPurpose): Promise<Landed> {
     const { key, policy } = question;
     const shared = await this.lookUp(question, purpose);
@@ -86,19 +86,19 @@ export class Fetcher {
   private async lookUp(question: Question, purpose: FetchPurpose): Promise<Landed | undefined> {
     const entry = await this.options.tiers.lookUp(question.key);
     const use = entry && this.useOf(entry, question);
-    // Another replica has got it.
+    // Another replica has fetched it.
     if (use === "fresh") this.failing.delete(idOf(question.key));
     return use === "fresh" || (use !== undefined && purpose === "miss") ? { kind: "redis", entry: entry! } : undefined;
   }
 
   /**
-   * The lease of a key, or what another replica stored while it had it. Undefined: fetch without one. Whoever has waited goes
-   * without: else replicas would ask one after the other for what cannot be stored.
+   * Waits for the lease of a key, or for what its holder stores. Undefined: fetch without a lease. Whoever has waited does so,
+   * too: else replicas would ask one after the other for what cannot be stored.
    */
   private async waitForLease(question: Question, purpose: FetchPurpose): Promise<Lease | Landed | undefined> {
     const { tiers, leases, clock } = this.options;
     const { party, name } = question.key;
-    // What is asked for after a purge waits for no fetch from before it.
+    // With the epoch: what is asked for after a purge waits for no fetch from before it.
     const key = { party, name: `${name} ${tiers.epochOf(question.key)}` };
     const until = clock.now() + LONGEST_LEASE;
     let state = await leases.acquire(key);
@@ -107,7 +107,7 @@ export class Fetcher {
       await sleep(LOOK_EVERY, clock);
       state = await leases.acquire(key);
       if (typeof state === "object") state.release();
-      // After the lease: who gives it back has stored before.
+      // Only now: whoever gives a lease back has stored before.
       const shared = await this.lookUp(question, purpose);
       if (shared !== undefined) return shared;
     }
@@ -117,7 +117,7 @@ export class Fetcher {
   /** Fetches, with a condition where the registry gave validators. */
   private async fetch({ key, policy, fetch }: Question, purpose: FetchPurpose): Promise<Landed> {
     const { tiers } = this.options;
-    // Taken before: what is asked for before a purge is never stored as after it.
+    // Read before the fetch: an answer from before a purge is never stored as one from after it.
     const epoch = tiers.epochOf(key);
     const stored = tiers.peek(key);
     const fetched = await fetch(stored?.validators, purpose);
@@ -130,14 +130,14 @@ export class Fetcher {
     throw new GatewayError("upstream_invalid", "the registry answers 304 to a request without a condition");
   }
 
-  /** Stores an answer where that may be. What is no answer to keep leaves alone what is stored. */
+  /** Makes an entry of an answer, and stores it where that may be. A status that is not kept displaces nothing. */
   private keep(
     fetched: Fetched,
     at: Omit<Question, "fetch"> & { readonly epoch: number; readonly kind: "miss" | "revalidated" },
   ): Landed {
     const { tiers, clock, random } = this.options;
     const { key, policy, epoch, kind } = at;
-    const shortening = random() * MOST_SHORTENING;
+    const shortening = random() * MAX_SHORTENING;
     const context = { policy, epoch, generation: key.generation, wallNow: clock.wallNow(), shortening };
     const { entry, unstored } = judge(fetched, context);
     if (!isKeptStatus(entry.status, policy)) {

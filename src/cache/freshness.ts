@@ -30,14 +30,14 @@ function secondsOf(text: string | undefined): Duration | undefined {
   return text !== undefined && /^\d+$/.test(text) ? Math.min(Number(text), MAX_SECONDS) * 1_000 : undefined;
 }
 
-/** Reads what a registry says about keeping an answer: nothing where the policy does not listen to it. */
+/** Reads what a registry says about keeping an answer; nothing, where the policy does not honor it. */
 export function directivesFor({ fields }: Pick<Fetched, "fields">, policy: CachePolicy): Directives {
   return directivesOf(policy.honorUpstream ? (fieldValue(fields, "cache-control") ?? "") : "");
 }
 
-/** The instants of an answer. */
+/** Instants of an answer, as an entry has them. */
 export interface Freshness extends Pick<Entry, "bornAt" | "freshUntil" | "refreshUntil" | "errorUntil"> {
-  /** False: the registry says nothing about its lifetime, and the configured one is nought. */
+  /** Whether it has a lifetime at all: false where the registry states none, and the configured one is 0. */
   readonly isKnown: boolean;
 }
 
@@ -47,13 +47,13 @@ export interface FreshnessContext {
   readonly directives: Directives;
   /** Unix ms at receipt: for an `Expires` without a `Date`. */
   readonly wallNow: number;
-  /** How much of a configured ttl to take off: 0 to 0.1. */
+  /** Share of a configured ttl to take off: 0 to 0.1. */
   readonly shortening: number;
 }
 
 /**
- * How long an answer is fresh, and how long it may be served stale in which case. What the registry says counts from the
- * answer's birth; a configured ttl is ours, and counts from its receipt.
+ * Decides until when an answer is fresh, and until when it may be served stale in which case. What the registry says counts
+ * from the answer's birth; a configured ttl is ours, and counts from its receipt.
  */
 export function freshnessOf(fetched: Fetched, context: FreshnessContext): Freshness {
   const { policy, directives } = context;
@@ -65,12 +65,12 @@ export function freshnessOf(fetched: Fetched, context: FreshnessContext): Freshn
     stated === undefined
       ? receivedAt + configured * (1 - context.shortening)
       : Math.min(bornAt + stated, receivedAt + policy.maxTtl);
-  // RFC 9111 §5.2.2.4: no use without asking.
+  // RFC 9111 §5.2.2.4: it is not served without asking the registry.
   const freshUntil = directives.has("no-cache") ? Math.min(expiry, bornAt) : expiry;
   const isStaleOnArrival = freshUntil <= receivedAt;
   const { staleWhileRevalidate, staleIfError } = policy;
   const isError = status !== 200;
-  // What is stale on arrival was meant to be asked for each time: configuration alone does not let it be served unasked.
+  // The registry means what is stale on arrival to be asked for each time: the configured window does not apply.
   const refreshWindow = windowOf(
     "stale-while-revalidate",
     isError || isStaleOnArrival ? 0 : staleWhileRevalidate,
@@ -86,7 +86,7 @@ export function freshnessOf(fetched: Fetched, context: FreshnessContext): Freshn
   };
 }
 
-/** RFC 9111 §4.2.1: `s-maxage`, else `max-age`, else `Expires` less `Date`. Never negative, never guessed. */
+/** The lifetime that the registry states (RFC 9111 §4.2.1): `s-maxage`, else `max-age`, else `Expires` less `Date`. */
 function statedLifetime(fields: Fields, { directives, wallNow }: FreshnessContext): Duration | undefined {
   const seconds = directives.get("s-maxage") ?? directives.get("max-age");
   if (seconds !== undefined) return seconds;

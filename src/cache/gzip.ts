@@ -3,16 +3,16 @@ import { fieldValue } from "../fields.ts";
 import { directivesOf } from "./freshness.ts";
 import type { Entry } from "./types.ts";
 
-/** Smaller bodies gain nothing: one packet either way. */
+/** Bodies that are smaller gain nothing: one packet either way. */
 const MIN_BYTES = 1_024;
-/** A coded form that is not half as long is not kept: memory counts half a body for it beforehand. */
-const MOST_SHARE = 0.5;
-/** At once: threads of the pool, which look up names, too. */
+/** Share of a body that its coded form may have: a longer one is not kept. Memory counts it beforehand. */
+const MAX_SHARE = 0.5;
+/** Threads that code at once: they are of the pool that looks up names, too. */
 const MAX_RUNNING = 2;
-/** Beyond it an entry is not coded now, but when it is next asked for. */
+/** Entries that wait to be coded. Beyond it an entry is not coded now, but when it is next asked for. */
 const MAX_WAITING = 200;
 
-/** `asked`: once; what is served once is not worth coding. `never`: it may not be, or it gains nothing. */
+/** `asked`: served once, which is not worth coding. `never`: it may not be coded, or gains nothing. Else the coded form. */
 type State = "asked" | "waiting" | "never" | Buffer;
 
 const states = new WeakMap<Entry, State>();
@@ -27,10 +27,10 @@ export function isCodable({ status, body, fields }: Entry): boolean {
 
 /** Bytes of memory that an entry's coded form may take. */
 export function codedBytes({ body }: Entry): number {
-  return body.length < MIN_BYTES ? 0 : body.length * MOST_SHARE;
+  return body.length < MIN_BYTES ? 0 : body.length * MAX_SHARE;
 }
 
-/** An entry's body in gzip, made once in the background from the second time on that it is asked for; undefined: not there yet. */
+/** Gives an entry's body in gzip, which is made in the background when it is asked for twice; undefined: it is not there. */
 export function gzipOf(entry: Entry): Buffer | undefined {
   const state = states.get(entry);
   if (typeof state === "object") return state;
@@ -49,7 +49,7 @@ function next(): void {
   running += 1;
   gzip(entry.body, (error, coded) => {
     running -= 1;
-    const isWorth = error === null && coded.length <= entry.body.length * MOST_SHARE;
+    const isWorth = error === null && coded.length <= entry.body.length * MAX_SHARE;
     states.set(entry, isWorth ? coded : "never");
     next();
   });

@@ -26,9 +26,9 @@ export class Memory {
     this.minor = this.shelf(size * MINOR_SHARE);
   }
 
-  /** Has this bound from now on; keeps what fits, the most recently used first. */
+  /** Changes the bound, and keeps what fits, the most recently used first. */
   resize(size: Size): void {
-    // To go through all entries takes a second for each hundred thousand.
+    // Moving all entries takes a second for each hundred thousand.
     if (size === this.size) return;
     this.size = size;
     this.main = moved(this.main, this.shelf(size * (1 - MINOR_SHARE)));
@@ -48,7 +48,7 @@ export class Memory {
     return this.main.get(id) ?? this.minor.get(id);
   }
 
-  /** Stores in place of what is there. What has a place of its own keeps it, though it is read as a minor one now. */
+  /** Stores in place of what is there. An entry of the main part stays there, though it is read as a minor one now. */
   set(key: CacheKey, entry: Entry): void {
     const id = idOf(key);
     const isMinor = entry.status !== 200 || (key.isMinor && !this.main.has(id));
@@ -78,6 +78,7 @@ export function idOf({ party, name }: CacheKey): string {
   return `${party} ${name}`;
 }
 
+/** Fills a shelf from another one. */
 function moved(from: Shelf, to: Shelf): Shelf {
   // The least recently used first: they are the ones to go when the room is used up.
   for (const [id, entry] of [...from.entries()].toReversed()) to.set(id, entry);

@@ -4,7 +4,7 @@ import type { SharedEntry } from "../sharing/ports.ts";
 import { usableUntil } from "./entry.ts";
 import type { Condition, Entry } from "./types.ts";
 
-/** An entry's head in Redis. Times are told by how long they lie before the end of its use: no wall clock takes part. */
+/** An entry's head in Redis. Instants are told in ms before the end of the entry's use: no wall clock takes part. */
 interface Head {
   readonly status: number;
   readonly fields: readonly string[];
@@ -17,11 +17,11 @@ interface Head {
   readonly error: number;
   readonly epoch: number;
   readonly generation: number;
-  /** Of the body. */
+  /** Length of the body. */
   readonly bytes: number;
 }
 
-/** An entry for Redis; undefined where its use is over already. */
+/** Writes an entry for Redis; undefined where its use is over already. */
 export function toShared(entry: Entry, now: Instant): SharedEntry | undefined {
   const end = usableUntil(entry);
   if (end <= now) return undefined;
@@ -42,7 +42,7 @@ export function toShared(entry: Entry, now: Instant): SharedEntry | undefined {
   return { head: JSON.stringify(head), body: entry.body, remaining: end - now };
 }
 
-/** An entry out of Redis; undefined where it is none, as of another version, or was cut off. One parse of the head; the body stays bytes. */
+/** Reads an entry out of Redis; undefined where it is none, or was cut off. The body is not parsed. */
 export function fromShared({ head: text, body, remaining }: SharedEntry, now: Instant): Entry | undefined {
   const head = parseJson(text);
   if (!isHead(head) || head.bytes !== body.length || remaining <= 0) return undefined;

@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts";
 
-/** Fetches at once; each waits for a registry, or for another replica. */
+/** Fetches at once. Each waits for a registry, or for another replica. */
 const MAX_FLIGHTS = 10_000;
 
 /** One piece of work per id at a time: whoever asks for the same meanwhile waits for the same. It belongs to none of them. */
@@ -11,7 +11,7 @@ export class SingleFlight<T> {
     return this.running.has(id);
   }
 
-  /** The work that runs under `id`, or begins it. @throws GatewayError 503 where too much runs */
+  /** Joins the work that runs under `id`, or begins it. @throws GatewayError 503 where too much runs */
   join(id: string, begin: () => Promise<T>): { readonly work: Promise<T>; readonly isJoined: boolean } {
     const joined = this.running.get(id);
     if (joined !== undefined) return { work: joined, isJoined: true };

@@ -4,7 +4,7 @@ import type { Memory } from "./memory.ts";
 import { fromShared, toShared } from "./shared.ts";
 import type { CacheKey, Entry } from "./types.ts";
 
-/** Where entries are kept: memory, and Redis beside it. Gives only what counts: of the epoch and the generation of now. */
+/** Memory, and Redis beside it. Gives only entries that count: those of the epoch and the generation of now. */
 export class Tiers {
   readonly memory: Memory;
   private readonly clock: Clock;
@@ -26,7 +26,7 @@ export class Tiers {
     return entry !== undefined && this.isCurrent(entry, key) ? entry : undefined;
   }
 
-  /** Looks up what Redis has, fresh or not; memory takes it over, where it is worth more than what is there. */
+  /** Looks up what Redis has, fresh or not; memory takes it over, where it is fresh for longer than what is there. */
   async lookUp(key: CacheKey): Promise<Entry | undefined> {
     const entry = await this.inRedis(key);
     if (entry === undefined || !this.isCurrent(entry, key)) return undefined;

@@ -3,22 +3,25 @@ import type { Fields } from "../fields.ts";
 
 /** The border of the folder. The cache knows no Fastify, no undici, no metrics and no upstream. */
 
+/** Names an answer of a registry, in memory and in Redis. */
 export interface CacheKey {
   /** The admin's party id: whose registry it is. */
   readonly party: string;
   /** Within the registry, for example `info`; made by `registry/key.ts`. */
   readonly name: string;
-  /** Pages behind a token share an eighth of the memory with 404s. */
+  /** Kept in the eighth of memory that 404s have: pages behind a token, and what the catalogue reads. */
   readonly isMinor: boolean;
   /** An entry counts when it is of this generation: pages of a listing that has changed are of an earlier one. */
   readonly generation: number;
 }
 
+/** How one endpoint's answers are kept: the configuration of the upstream's cache. */
 export interface CachePolicy {
-  /** Where the registry says nothing; 0: not stored then. */
+  /** Lifetime where the registry says nothing; 0: not stored then. */
   readonly ttl: Duration;
+  /** Bound of lifetimes and windows that the registry names. */
   readonly maxTtl: Duration;
-  /** Of a 404; undefined: a 404 is not stored. */
+  /** Lifetime of a 404; undefined: a 404 is not stored. */
   readonly notFoundTtl: Duration | undefined;
   readonly honorUpstream: boolean;
   readonly clientTtl: Duration;
@@ -39,11 +42,11 @@ export interface Fetched {
   readonly receivedAt: Instant;
   /** Why it must not be stored though its fields allow it, in one token; undefined: nothing speaks against it. */
   readonly unstorable?: string | undefined;
-  /** Of what this answer itself begins; undefined: of the generation that was asked for. */
+  /** Generation that this answer began; undefined: it is of the one that was asked for. */
   readonly generation?: number | undefined;
 }
 
-/** Validators of the entry that is there, for the node that gave them. */
+/** Request fields of a conditional fetch, for the node that gave the entry that is there. */
 export interface Condition {
   readonly node: string;
   readonly fields: Fields;
@@ -64,22 +67,23 @@ export interface Entry {
   /** The registry's, or made of the body; empty where an answer has none. */
   readonly etag: string;
   readonly validators: Condition | undefined;
-  /** What clients may keep where `fields` have no `Cache-Control`; 0: `no-cache`. */
+  /** Time that clients may keep it where `fields` have no `Cache-Control`; 0: `no-cache`. */
   readonly clientTtl: Duration;
-  /** The age began here: received, less the age that it came with. */
+  /** Receipt, less the age that it came with. */
   readonly bornAt: Instant;
   readonly freshUntil: Instant;
-  /** Served while one refresh runs. */
+  /** Until then it is served while one refresh runs. */
   readonly refreshUntil: Instant;
-  /** Served while the registry fails. */
+  /** Until then it is served while the registry fails. */
   readonly errorUntil: Instant;
   readonly epoch: number;
   readonly generation: number;
 }
 
 /** How an answer came about: read by `Cache-Status`, the log line and the metric alike. */
-export type CacheOutcome = "hit" | "stale" | "revalidated" | "miss" | "bypass";
+export type CacheOutcome = "hit" | "stale" | "revalidated" | "miss";
 
+/** An entry that the cache gives, and how it came by it. */
 export interface Found {
   readonly entry: Entry;
   readonly outcome: CacheOutcome;
@@ -121,6 +125,6 @@ export interface CacheExplanation {
   /** Memory first; it is asked first. */
   readonly entries: readonly ExplainedEntry[];
   readonly isFetching: boolean;
-  /** The last fetch failed: a stale entry is served at once, and the next try is in so many ms; undefined: it did not. */
+  /** Time until the next fetch, where the last one failed: a stale entry is served at once till then. */
   readonly retryIn?: Duration;
 }

@@ -4,18 +4,18 @@ import type { Fields } from "../fields.ts";
 
 /** One who calls. */
 export interface Client {
-  /** For log lines and labels: `anonymous` for all who show no credential. Never a credential, never an address. */
+  /** Name in log lines and labels: `anonymous` for all who show no credential. Never a credential, never an address. */
   readonly name: string;
   readonly tier: string;
   readonly kind: "anonymous" | "key" | "token";
-  /** What its limits are counted under: `key:wallet-a`, `token:<issuer>:<name>`, `address:2001:db8:1:2::/64`. */
+  /** Key under which its limits are counted: `key:wallet-a`, `token:<issuer>:<name>`, `address:2001:db8:1:2::/64`. */
   readonly id: string;
   readonly limits: Pick<TierConfig, "requests" | "concurrency">;
   /** Whether its tier may use the upstream of this name. */
   allows(upstreamName: string): boolean;
 }
 
-/** A client's limits after one of its requests was looked at. */
+/** A client's limits after one of its requests was counted or refused. */
 export interface LimitState {
   /** `ratelimit` and `ratelimit-policy`, lower case; none where the tier has no limit. */
   readonly fields: Fields;

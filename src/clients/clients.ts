@@ -24,7 +24,7 @@ const DIFFERENT = new GatewayError(
 /** Characters of an address that is none, as a proxy wrote it. */
 const MOST_OF_ADDRESS = 64;
 
-/** Who calls, and how much: of one configuration. Limits, and what they counted, go from one to the next. */
+/** The clients of one configuration: who calls, and how much. A reload hands limits with their counts on to the next one. */
 export class Clients {
   private readonly config: ClientsConfig;
   private readonly loaded: LoadedConfig;
@@ -71,7 +71,7 @@ export class Clients {
    */
   identify(rawHeaders: readonly string[], address: string): Client | Promise<Client> {
     const [first, second] = credentialsIn(rawHeaders).filter((each) => this.isOurs(each));
-    if (first === undefined) return this.stranger(address);
+    if (first === undefined) return this.anonymousAt(address);
     if (second !== undefined) throw DIFFERENT;
     return first.kind === "key" ? this.keys.find(first.text, this.clock.wallNow()) : this.tokens.identify(first.text);
   }
@@ -105,11 +105,11 @@ export class Clients {
       reports.set(id, Number.isFinite(expires) ? { ...report, expires } : report);
     }
     const { anonymous: tier } = this.config;
-    if (tier !== false) reports.set("", { name: "anonymous", kind: "anonymous", tier, ...this.limits.strangers() });
+    if (tier !== false) reports.set("", { name: "anonymous", kind: "anonymous", tier, ...this.limits.anonymous() });
     return [...reports.values()].toSorted((one, other) => (other.lastSeen ?? 0) - (one.lastSeen ?? 0));
   }
 
-  private stranger(address: string): Client {
+  private anonymousAt(address: string): Client {
     const { anonymous } = this.config;
     if (anonymous === false) throw MISSING;
     return { name: "anonymous", kind: "anonymous", id: `address:${networkOf(address)}`, ...this.tiers.get(anonymous)! };

@@ -9,7 +9,7 @@ import { GatewayError } from "../errors.ts";
 const WHOLE = /^(rgk_[A-Za-z0-9_-]{43})_([0-9a-f]{8})$/;
 const BEGINNING = "rgk_";
 
-/** Stands in a log line in the place of a key. */
+/** A key of ours anywhere in a text, also one that is cut off. */
 const ANYWHERE = /rgk_[A-Za-z0-9_-]{20,}/g;
 
 /** A new key of 256 random bits. */
@@ -45,7 +45,7 @@ export function showsKey(field: string): boolean {
   return pair !== undefined && Buffer.from(pair, "base64").includes(BEGINNING);
 }
 
-/** A 401. Made once for each text: it says nothing of a credential, and a flood of bad ones is to cost little. */
+/** Makes a 401, once for each text: it says nothing of a credential, and a flood of bad ones is to cost little. */
 export function invalid(text: string): GatewayError {
   return new GatewayError("credential_invalid", text);
 }

@@ -14,17 +14,14 @@ const EXPIRED = new GatewayError(
 export class Keys {
   private readonly byDigest: ReadonlyMap<string, { readonly client: Client; readonly expires: number }>;
 
-  /** @param clientOf the client of a name and a tier */
+  /** @param clientOf makes the client of a name and a tier */
   constructor(keys: readonly ClientKey[], clientOf: (name: string, tier: string) => Client) {
     this.byDigest = new Map(
       keys.map(({ name, tier, digest, expires = Infinity }) => [digest, { client: clientOf(name, tier), expires }]),
     );
   }
 
-  /**
-   * @param wallNow Unix ms
-   * @throws GatewayError 401 for a key that is not whole, not known, or expired
-   */
+  /** The client of a key at `wallNow` (Unix ms). @throws GatewayError 401 for one that is not whole, not known, or expired */
   find(key: string, wallNow: number): Client {
     if (!isWholeKey(key)) throw MISTYPED;
     const known = this.byDigest.get(digestOf(key));

@@ -40,7 +40,7 @@ export class SlidingWindow {
     this.slot = slot;
   }
 
-  /** When the oldest requests that count do so no more. */
+  /** When the oldest requests that still count stop to do so, on the clock. */
   private oldestEnd(): number {
     let oldest = this.slot - SLOTS;
     while (this.slots[this.index(oldest)] === 0 && oldest < this.slot) oldest += 1;
@@ -57,7 +57,7 @@ interface State {
   client: Client;
   window: SlidingWindow | undefined;
   running: number;
-  /** Its own, or the one of all who show no credential. */
+  /** Usage of this client, or the one of all who show no credential. */
   readonly usage: Usage;
 }
 
@@ -65,18 +65,18 @@ type Usage = { -readonly [Key in keyof ClientUsage]: ClientUsage[Key] };
 
 const NOTHING_USED: ClientUsage = { requests: 0, refused: 0, running: 0 };
 
-/** That are remembered, with a credential and without one apart: a flood of addresses forgets no client with a key. */
+/** Clients that are remembered, those with a credential and those without apart: a flood of addresses forgets no key. */
 const MOST_CLIENTS = 20_000;
 
 /**
- * What clients may do, counted in the memory of this replica: a sliding window of requests, and calls at once. It outlives
- * reloads, and with it what was counted.
+ * Limits of clients, counted in the memory of this replica: a sliding window of requests, and calls at once. They outlive
+ * reloads, and so do their counts.
  */
 export class ClientLimits {
   private readonly clock: Clock;
   private readonly byId = new LRUCache<string, State>({ max: MOST_CLIENTS });
   private readonly byAddress = new LRUCache<string, State>({ max: MOST_CLIENTS });
-  private readonly ofStrangers: Usage = { ...NOTHING_USED };
+  private readonly ofAnonymous: Usage = { ...NOTHING_USED };
 
   constructor(clock: Clock) {
     this.clock = clock;
@@ -119,23 +119,23 @@ export class ClientLimits {
     };
   }
 
-  /** Those with a credential that called, by their ids. */
+  /** Reports of the clients with a credential that have called, by their ids. */
   named(): Map<string, ClientReport> {
     const report = ({ client: { name, kind, tier }, usage }: State): ClientReport => ({ name, kind, tier, ...usage });
     return new Map([...this.byId.entries()].map(([id, state]) => [id, report(state)]));
   }
 
-  /** All who showed no credential, together. */
-  strangers(): ClientUsage {
-    return { ...this.ofStrangers };
+  /** Usage of all who showed no credential, together. */
+  anonymous(): ClientUsage {
+    return { ...this.ofAnonymous };
   }
 
   private stateOf(client: Client): State {
-    const isStranger = client.kind === "anonymous";
-    const states = isStranger ? this.byAddress : this.byId;
+    const isAnonymous = client.kind === "anonymous";
+    const states = isAnonymous ? this.byAddress : this.byId;
     let state = states.get(client.id);
     if (state === undefined) {
-      const usage = isStranger ? this.ofStrangers : { ...NOTHING_USED };
+      const usage = isAnonymous ? this.ofAnonymous : { ...NOTHING_USED };
       state = { client, window: undefined, running: 0, usage };
       states.set(client.id, state);
     }

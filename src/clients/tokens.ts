@@ -10,13 +10,13 @@ import { invalid } from "./credential.ts";
 
 /** Seconds that the clocks of issuer and gateway may differ by. */
 const CLOCK_TOLERANCE = 5;
-/** A key set is asked for anew in the background after this time. */
+/** Age at which a key set is asked for anew, in the background. */
 const RENEW_AFTER: Duration = 600_000;
-/** It is kept for a day where its issuer is away, waited for 2 s, and asked for again for a key that it does not have. */
+/** A key set is kept for a day while its issuer is away, waited for 2 s, and asked for again for a key that it lacks. */
 const KEY_SET = { cacheMaxAge: 86_400_000, timeoutDuration: 2_000, cooldownDuration: 10_000 };
-/** After a failure nothing is asked for so long: clients choose their tokens. */
+/** Pause after a failure, in which nothing is asked: clients choose their tokens. */
 const PAUSE: Duration = 1_000;
-/** A token that was verified is known so long: then its key has to be in the set still. */
+/** Time for which a verified token is known. Then its key has to be in the set still. */
 const KNOWN_FOR: Duration = 60_000;
 const MOST_KNOWN = 10_000;
 /** New tokens that are looked at at once. */
@@ -62,7 +62,7 @@ export class Tokens {
   }
 
   /**
-   * At once where the token is known.
+   * The client of a token: at once where it was verified before.
    *
    * @throws GatewayError 401, or 503 while its issuer's keys cannot be had; the promise rejects with the same
    */

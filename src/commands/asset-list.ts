@@ -11,7 +11,7 @@ export interface ListedRegistry {
 
 export interface AssetList {
   readonly registries: readonly ListedRegistry[];
-  /** What was left out and why, a line each. */
+  /** Entries and URLs that were left out and why, a line each. */
   readonly problems: readonly string[];
 }
 

@@ -19,16 +19,16 @@ export async function checkLive({ config, texts }: LoadedConfig): Promise<boolea
     for (const { line } of reports) print(line);
     const named = new Set(reports.flatMap(({ admin }) => admin ?? []));
     const [admin = ""] = named;
-    const complaints = [
+    const problems = [
       ...(named.size > 1 ? ["its nodes name different admins: they are not of one registry"] : []),
       ...(admins.has(admin) ? [`names the admin of ${admins.get(admin)}: make them one upstream`] : []),
     ];
-    for (const complaint of complaints) print(`${upstream.name}: ${complaint}`);
+    for (const problem of problems) print(`${upstream.name}: ${problem}`);
     if (named.size === 1) admins.set(admin, upstream.name);
     if (upstream.admin === undefined && named.size === 1) {
       print(`${upstream.name}: to pin its admin, add this line to its entry: admin: ${JSON.stringify(admin)}`);
     }
-    isWell = isWell && complaints.length === 0 && reports.every((report) => report.isWell);
+    isWell = isWell && problems.length === 0 && reports.every((report) => report.isWell);
   }
   return isWell;
 }
@@ -53,14 +53,14 @@ async function checkNode(upstream: UpstreamConfig, url: string, texts: LoadedCon
     const page = await askPageSize(client, upstream.pageSize);
     // Through a proxy, nothing can be asked directly.
     const tls = upstream.httpProxy === undefined ? await askTls(url) : undefined;
-    const texts = [
+    const said = [
       `admin ${printable(admin)}${isRight ? "" : ", which is another than the configured one"}`,
       `${Math.round(client.times[0]!)} ms`,
       page.text,
       ...(tls === undefined ? [] : [`TLS: ${tls.text}`]),
       ...(client.isGateway ? ["a registry-gateway answers"] : []),
     ];
-    return report(isRight && page.severity !== "error", texts.join(", "), admin);
+    return report(isRight && page.severity !== "error", said.join(", "), admin);
   } catch (error) {
     return report(false, sayFailure(error));
   } finally {

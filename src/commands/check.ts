@@ -38,13 +38,13 @@ export async function check(options: CheckOptions): Promise<number> {
   return isWell ? EXIT.ok : EXIT.badConfig;
 }
 
-/** What asks registries and Redis is half of what a command loads. */
+/** Loads what asks registries and Redis only here: it is half of what a command loads. */
 async function isLive(loaded: LoadedConfig): Promise<boolean> {
   const { checkLive } = await import("./check-live.ts");
   return checkLive(loaded);
 }
 
-/** Of certificates that have ended or end soon; those of the listener that have ended, the configuration's own warnings name. */
+/** Warnings of certificates that have ended or end soon; for an ended one of the listener, the configuration has its own. */
 function warningsOfEnds(loaded: LoadedConfig): string[] {
   return certificateEnds(loaded).flatMap(({ role, peer, endsAt }) => {
     const { severity, text } = sayEnd(endsAt);
@@ -59,7 +59,7 @@ function show(value: unknown): string {
 
 const MIB = 2 ** 20;
 
-/** What a connection costs with the largest head in it, as measured with Node 24. */
+/** Bytes of a connection with the largest head in it, as measured with Node 24. */
 const CONNECTION = { plain: MIB * (36 / 1_024), tls: MIB * (80 / 1_024) };
 /** Bodies of requests and answers on their way, in all (`bodies/collect.ts`). */
 const BODIES = 64 * MIB;

@@ -40,7 +40,7 @@ export function checkClients(file: string): number {
     return EXIT.badConfig;
   }
   const { keys, problems } = parseKeys(text);
-  for (const { line, message } of problems) complain(`${file}${line === 0 ? "" : `:${line}`}: ${message}`);
+  for (const { line, message } of problems) complain(`${file}:${line}: ${message}`);
   if (problems.length > 0) return EXIT.badConfig;
   const now = systemClock().wallNow();
   const ended = keys.filter(({ expires = Infinity }) => expires <= now);
@@ -52,7 +52,7 @@ export function checkClients(file: string): number {
 
 const DAY: Duration = 86_400_000;
 
-/** When a key that is good for so long from now on ends (`90d`, `12h`), or a time as it is; whole seconds. */
+/** End of a key that is good for so long from now on (`90d`, `12h`), or until a time; in whole seconds. */
 function endOf(text: string): string {
   const now = systemClock().wallNow();
   const length = /^[0-9]{1,5}d$/.test(text) ? Number(text.slice(0, -1)) * DAY : parseDuration(text);

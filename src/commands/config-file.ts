@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 
-/** Where a configuration is looked for, after `$GATEWAY_CONFIG`. */
+/** Places of a configuration, after `$GATEWAY_CONFIG`. */
 const USUAL = ["config/gateway.yaml", "/etc/registry-gateway/gateway.yaml"];
 
 /** The configuration file: the option, else `$GATEWAY_CONFIG`, else the first of the usual ones that is there. */

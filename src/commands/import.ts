@@ -80,7 +80,7 @@ async function verifyAll(registries: readonly ListedRegistry[]): Promise<Importe
   });
 }
 
-/** Why a URL is not of the admin's registry, as the rest of a sentence; undefined when it is. */
+/** Finds why a URL is not of the admin's registry, as the rest of a sentence; undefined when it is. */
 async function findFault(admin: string, url: string): Promise<string | undefined> {
   try {
     const info = await askInfo(new RegistryClient(url));
@@ -103,12 +103,13 @@ export function writeUpstreams(registries: readonly Imported[]): string {
   const networks = new Map<string, string>();
   for (const { network, admin, urls, left = [] } of registries) {
     const other = networks.get(normaliseParty(admin));
-    const isSecond = other !== undefined && `it is the same admin as on ${other}`;
-    const doubt = urls.length === 0 ? "none of its URLs fits" : isSecond;
-    const notes = [...left, ...(doubt === false ? [] : [`${admin}: ${doubt}`])];
+    let doubt: string | undefined;
+    if (urls.length === 0) doubt = "none of its URLs fits";
+    else if (other !== undefined) doubt = `it is the same admin as on ${other}`;
+    const notes = [...left, ...(doubt === undefined ? [] : [`${admin}: ${doubt}`])];
     // Whatever is in a list, a comment ends with its line.
     lines.push(`  # network ${quote(network)}`, ...notes.map((note) => `  # left out: ${printable(note, 1_000)}`));
-    if (doubt !== false) continue;
+    if (doubt !== undefined) continue;
     networks.set(normaliseParty(admin), quote(network));
     const name = nameFor(admin, names);
     names.add(name);

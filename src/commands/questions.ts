@@ -6,7 +6,7 @@ import { parseJson, printable } from "../json.ts";
 import { endpointPath } from "../spec/operations.ts";
 import { answerProblem } from "../spec/schemas.ts";
 
-/** Finding about a registry in one respect. `warning`: some clients stumble; `error`: it breaks the standard, or all clients. */
+/** One thing that was found about a registry. `warning`: some clients stumble; `error`: it breaks the standard, or all clients. */
 export interface Finding {
   readonly severity: "good" | "note" | "warning" | "error";
   readonly about: string;
@@ -32,7 +32,7 @@ interface Question {
 }
 
 const TIMEOUT: Duration = 15_000;
-/** What is read of an answer or of a list at most. */
+/** Characters that are read of an answer or of a list at most. */
 export const MOST_CHARACTERS = 16 * 1024 * 1024;
 /** Seconds; who asks for a longer pause is not asked again. */
 const LONGEST_PAUSE = 10;
@@ -105,7 +105,7 @@ export function fieldOf({ fields }: Pick<Asked, "fields">, name: string): string
   return value === undefined ? undefined : printable(String(value));
 }
 
-/** How an answer is named in a finding: its status, and whose it is or what it is. */
+/** Name of an answer in a finding: its status, and whose it is or what it is. */
 export function nameOf(asked: Asked): string {
   const code = fieldOf(asked, ERROR_FIELD);
   if (code !== undefined) return `${asked.status} of the gateway itself (${code})`;

@@ -83,7 +83,7 @@ interface Signals {
   onHangUp: () => void;
 }
 
-/** Who signals a group of processes signals npm, which passes it on, and its child: two of a kind within this time are one. */
+/** Time in which two signals of a kind are one: a group that is signalled has npm in it, which passes its own on. */
 const ONE_SIGNAL: Duration = 1_000;
 
 /** From now on the first SIGTERM or SIGINT asks to stop, a second one ends the process at once; SIGUSR2 does nothing. */

@@ -12,7 +12,7 @@ export class CommandError extends Error {
 const LONGEST_LINE = 20_000;
 
 /** Prints for people on stdout, line by line: what others wrote cannot act on the terminal. */
-export function print(text = ""): void {
+export function print(text: string): void {
   process.stdout.write(`${linesOf(text)}\n`);
 }
 
@@ -51,7 +51,7 @@ export function untilInterrupted(): Promise<void> {
   });
 }
 
-/** Errors of connections by their codes, in words; `undefined` in it stands for the code's own message. */
+/** Words for errors of connections, by their codes; other errors have their own message. */
 const FAILURES: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
   ECONNRESET: "the connection was closed without an answer",
@@ -65,7 +65,7 @@ const FAILURES: Readonly<Record<string, string>> = {
   EACCES: "this user may not do that",
 };
 
-/** Why something could not be asked or done, as the rest of a sentence. */
+/** Says why something could not be asked or done, as the rest of a sentence. */
 export function sayFailure(error: unknown): string {
   if (!isObject(error)) return printable(String(error));
   const { name, code, message, cause } = error as Partial<NodeJS.ErrnoException>;

@@ -28,7 +28,7 @@ export function findKeyFault(pem: string): string | undefined {
   return KEY.test(pem) ? undefined : "holds no private key (PEM)";
 }
 
-/** Why a key cannot be used with a certificate; undefined when it can. */
+/** Finds why a key cannot be used with a certificate; undefined when it can. */
 export function findPairFault(cert: string, key: string): string | undefined {
   try {
     createSecureContext({ cert, key });

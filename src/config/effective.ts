@@ -46,10 +46,10 @@ function keysOf({ properties, patternProperties = {} }: Schema, value: unknown):
 }
 
 /** One key in which two configurations differ. */
-export interface Change {
+interface Change {
   /** `cache.ttl.info`, `upstreams[amulet].timeout`, or the path of a file with another text. */
   readonly path: string;
-  /** As it is written in the file, secrets as `…`; absent where the key is. */
+  /** Value as it is written in the file, secrets as `…`; absent where the key is. */
   readonly before?: unknown;
   readonly after?: unknown;
 }
@@ -57,11 +57,11 @@ export interface Change {
 interface Leaf {
   readonly value: unknown;
   readonly shown: unknown;
-  /** Of an upstream's cache: the value of the global one. */
+  /** Whether a file without the key says the same: by the schema or, for an upstream's `cache`, by the global one. */
   readonly isDefault: boolean;
 }
 
-/** Lists what changed from one configuration to another, texts of files included. Nothing where they mean the same. */
+/** Lists what changed from one configuration to another, texts of files that both name included. */
 export function changesOf(before: LoadedConfig, after: LoadedConfig): Change[] {
   const [old, now] = [leavesOf(before.config), leavesOf(after.config)];
   const paths = [...new Set([...old.keys(), ...now.keys()])];
@@ -70,8 +70,10 @@ export function changesOf(before: LoadedConfig, after: LoadedConfig): Change[] {
     const isLeft = was?.isDefault !== false && is?.isDefault !== false;
     return !isLeft && !isDeepStrictEqual(was?.value, is?.value);
   });
-  const files = [...after.texts].flatMap(([file, text]) => (before.texts.get(file) === text ? [] : [file]));
-  if (!isDeepStrictEqual(before.keys, after.keys)) files.push("clients.keysFile");
+  // A file that only one of them names shows as the change of its key.
+  const files = [...before.texts].flatMap(([file, text]) => ((after.texts.get(file) ?? text) === text ? [] : [file]));
+  const areOtherKeys = !changed.includes("clients.keysFile") && !isDeepStrictEqual(before.keys, after.keys);
+  if (areOtherKeys) files.push("clients.keysFile");
   const shown = changed.map((path) => ({ path, before: old.get(path)?.shown, after: now.get(path)?.shown }));
   return [...shown, ...files.map((path) => ({ path }))];
 }

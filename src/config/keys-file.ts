@@ -2,13 +2,13 @@ import { isObject, parseJson, printable } from "../json.ts";
 import type { ClientKey } from "./loaded.ts";
 import { suggest } from "./problem.ts";
 
-/** A fault in one line of a keys file. Repeats no key and no digest. */
-export interface KeyProblem {
+/** A fault in one line of a keys file. Repeats no value: it may be a key or a digest. */
+interface KeyProblem {
   readonly line: number;
   readonly message: string;
 }
 
-/** Bytes of the largest file that a key names. */
+/** Bytes of the largest file whose path a configuration gives: a keys file. */
 export const MAX_KEYS_FILE = 16 * 2 ** 20;
 const MAX_LINE = 4 * 2 ** 10;
 /** A file with more is no keys file. */
@@ -27,8 +27,7 @@ type Member = keyof typeof FORMS;
 const MEMBERS = Object.keys(FORMS) as Member[];
 
 /**
- * The keys of a file with one JSON object a line: `{"name", "tier", "digest", "expires"?}`. None where
- * there is a problem.
+ * The keys of a file with one JSON object a line: `{"name", "tier", "digest", "expires"?}`. None where there is a problem.
  *
  * @param tiers the tiers that there are; undefined: any
  */
@@ -70,7 +69,7 @@ function parseLine(line: string, tiers: readonly string[] | undefined): ClientKe
   const { name, tier, digest, expires } = value as Record<Exclude<Member, "expires">, string> & { expires?: string };
   if (name.includes("rgk_")) return "name holds an API key: names stand in logs and metrics";
   if (tiers !== undefined && !tiers.includes(tier)) {
-    return `there is no tier ${tier}: clients.tiers has ${tiers.join(", ")}${suggest(tier, tiers)}`;
+    return `there is no such tier: clients.tiers has ${tiers.join(", ")}${suggest(tier, tiers)}`;
   }
   if (expires === undefined) return { name, tier, digest };
   const end = Date.parse(expires);

@@ -4,11 +4,11 @@ import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize,
 
 /** Notes of the schema about a key, beyond JSON Schema's own keywords: reader, printer, diff and generators work from it. */
 export interface Notes {
-  /** As it is written in the file. */
+  /** Default as it is written in the file. */
   readonly default?: unknown;
-  /** What a value must be, as the end of `must be …`. */
+  /** Says what a value must be, as the end of `must be …`. */
   readonly expected?: string;
-  /** What `off` and `false` stand for where they are a value of their own; an optional key is absent then. */
+  /** The value that `off` and `false` stand for. Without one, an optional key is absent then. */
   readonly off?: unknown;
   /** Never repeated. `login`: a URL of which user and password are not. */
   readonly secret?: true | "login";
@@ -33,7 +33,7 @@ export interface Schema extends Notes {
   readonly maxItems?: number;
 }
 
-/** So many in any window of `per`. Written `120/1m`. */
+/** Requests in any window of `per`. Written `120/1m`. */
 export interface Rate {
   readonly requests: number;
   readonly per: Duration;
@@ -130,11 +130,6 @@ export function size(byDefault: string, description: string) {
 const DAY: Duration = 86_400_000;
 const RATE = new RegExp(`^([0-9]{1,9})/(${DURATION_PATTERN.slice(1, -1)})$`);
 
-/** A rate as it is written in the configuration. */
-function formatRate({ requests, per }: Rate): string {
-  return `${requests}/${formatDuration(per)}`;
-}
-
 export function rate(description: string, byDefault?: string) {
   const expected = "a rate such as 120/1m: at least one, in a window of 1ms to 24h";
   const parse = (text: string): Rate | undefined => {
@@ -142,7 +137,8 @@ export function rate(description: string, byDefault?: string) {
     const per = parseDuration(window) ?? 0;
     return Number(requests) > 0 && per > 0 && per <= DAY ? { requests: Number(requests), per } : undefined;
   };
-  return notation({ pattern: RATE.source, expected, parse, write: formatRate }, description, byDefault);
+  const write = ({ requests, per }: Rate) => `${requests}/${formatDuration(per)}`;
+  return notation({ pattern: RATE.source, expected, parse, write }, description, byDefault);
 }
 
 /** A list that may be empty, and is so by default; `what` is in it. */

@@ -95,7 +95,7 @@ function withCaches({ upstreams, ...config }: Config): Config {
   return { ...config, upstreams: whole };
 }
 
-/** The keys of clients, whose text goes. */
+/** Reads the keys of clients, and lets go of the text of their file. */
 function readKeys(clients: Config["clients"], texts: Map<string, string>, report: Report): readonly ClientKey[] {
   const { keysFile = "", tiers = {} } = clients ?? {};
   const text = texts.get(keysFile);

@@ -15,7 +15,7 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Texts of `certFile`, `keyFile`, `caFile`, by absolute path. */
   readonly texts: ReadonlyMap<string, string>;
-  /** Of `clients.keysFile`. */
+  /** Keys in `clients.keysFile`; none without it. */
   readonly keys: readonly ClientKey[];
   /** Twelve hex digits that stand for the effective configuration without its secrets. */
   readonly digest: string;

@@ -5,7 +5,7 @@ export interface Problem {
   readonly column?: number;
   /** The key, such as `upstreams[0].urls[1]`; empty for the file as a whole. */
   readonly path: string;
-  /** Says what is wrong and what to do. Repeats no value. */
+  /** Says what is wrong and what to do. Repeats no value but the path of a file. */
   readonly message: string;
 }
 
@@ -27,7 +27,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** Its pairs of letters, with its beginning and its end. */
+/** Pairs of neighbouring letters of a word, with its beginning and its end. */
 function pairsOf(word: string): string[] {
   const text = `^${word.slice(0, 64).toLowerCase()}$`;
   return Array.from({ length: text.length - 1 }, (_, i) => text.slice(i, i + 2));

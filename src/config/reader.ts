@@ -28,7 +28,7 @@ interface ReaderOptions {
 /** Reads a document by its schema: references, defaults, checks, decoded values, and where each of them stands. */
 export class Reader {
   readonly problems: Problem[] = [];
-  /** Of the files whose paths are values, by absolute path. */
+  /** Texts of the files whose paths are values, by absolute path. */
   readonly texts = new Map<string, string>();
   private readonly offsets = new Map<string, number>();
   private readonly options: ReaderOptions;
@@ -51,9 +51,9 @@ export class Reader {
     this.problems.push({ ...(line > 0 && { line, column }), path: printable(path), message });
   }
 
-  /** The value of what stands at `path`; undefined where it is off, left to elsewhere, or has a problem. */
-  read(schema: Schema, given: unknown, path: string, isLeft = false): unknown {
-    const inherits = isLeft || schema.inherits === true;
+  /** The value of what stands at `path`; undefined where it is off, inherited, or has a problem. */
+  read(schema: Schema, given: unknown, path: string, isInherited = false): unknown {
+    const inherits = isInherited || schema.inherits === true;
     const node = this.follow(given, path);
     if (node === undefined) return this.readAbsent(schema, path, inherits);
     const isGroup = yaml.isMap(node) && (schema.properties ?? schema.patternProperties) !== undefined;
@@ -134,8 +134,9 @@ export class Reader {
     if (faults.length > 0) return undefined;
     const value = isReplaced ? typed(schema, text) : typeof given === "string" ? text : given;
     const isOff = value === "off" || value === false || (isReplaced && value === "false");
+    const takesOff = IsOptional(schema) || schema.off !== undefined;
     // A secret from elsewhere may be any word.
-    if (isOff && takesOff(schema) && !(isReplaced && schema.secret === true)) return schema.off;
+    if (isOff && takesOff && !(isReplaced && schema.secret === true)) return schema.off;
     const fault = findFault(schema, value);
     if (fault !== undefined) return this.report(path, fault);
     const parsed = schema.parse === undefined ? value : schema.parse(value as string);
@@ -165,17 +166,13 @@ function whyUnknown(name: string, { properties, expected }: Schema): string {
   return properties === undefined ? `must be ${expected}` : `unknown key${suggest(name, Object.keys(properties))}`;
 }
 
-function takesOff(schema: Schema): boolean {
-  return IsOptional(schema) || schema.off !== undefined;
-}
-
 /** Text that a reference gave, as the number or the boolean that the key wants. */
 function typed({ type }: Schema, text: string): unknown {
   if ((type === "integer" || type === "number") && /^-?[0-9]+(?:\.[0-9]+)?$/.test(text)) return Number(text);
   return type === "boolean" && /^(?:true|false)$/.test(text) ? text === "true" : text;
 }
 
-/** Why a single value is not what its key wants. */
+/** Finds why a single value is not what its key wants. */
 function findFault(schema: Schema, value: unknown): string | undefined {
   if (Value.Check(schema as TSchema, value)) return undefined;
   const isTextLike = schema.type === "string" && typeof value !== "string" && Value.Check(schema, String(value));

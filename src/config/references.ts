@@ -1,7 +1,7 @@
 /** The environment's variables, as `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where references get their texts from. */
+/** Sources of the texts that references stand for. */
 export interface ReferenceSource {
   readonly env: Environment;
   /** The text of a file. @throws {Error} that says what is wrong with it */
@@ -10,7 +10,7 @@ export interface ReferenceSource {
 
 // The escape $${ comes first: it wins over the reference that begins at its second character.
 const REFERENCE = /\$\$\{|\$\{([^}]*)\}/g;
-/** Behind the last brace that closes none is closed: to look for its end each time would take for ever. */
+/** Matches behind the last closing brace, where no reference ends: looking for its end each time would take for ever. */
 const UNCLOSED = /\$\$\{|\$\{/g;
 const VARIABLE = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
 

@@ -125,7 +125,7 @@ export function normaliseParty(party: string): string {
   return end === -1 ? party : party.slice(0, end) + party.slice(end).toLowerCase();
 }
 
-/** In a path a name and an admin stand for a registry: no word means two of them. */
+/** Reports names and admins that mean two registries: in a path both stand for one. */
 function checkIdentities(upstreams: readonly UpstreamConfig[], report: Report): void {
   const names = placed("upstreams", upstreams, "name");
   const admins = placed("upstreams", upstreams, "admin");

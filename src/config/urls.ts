@@ -5,7 +5,7 @@ import { ENDPOINTS } from "../spec/operations.ts";
 // The `find…Fault` functions say why a text is not of the wanted kind, as the rest of a sentence that begins with it;
 // undefined when it is. They do not repeat it: it may hold a login.
 
-/** For URLs with a password, which one of these characters breaks. */
+/** Advice for URLs with a password, which one of these characters breaks. */
 const ENCODE = "; in a password, write # as %23, / as %2F, ? as %3F, @ as %40 and % as %25";
 
 function findUrlFault(text: string, protocols: readonly string[], hint = ""): string | undefined {
@@ -40,7 +40,7 @@ export function normaliseNodeUrl(text: string): string {
   return origin + pathname.replace(/(?:\/+registry)?\/*$/, "");
 }
 
-/** Where an issuer's public keys are. */
+/** The address of an issuer's public keys: over TLS, or on this machine. */
 export function findJwksUrlFault(text: string): string | undefined {
   const unsafe = "must begin with https://: without TLS, others could put their own keys in place of the issuer's";
   return findEndpointFault(text) ?? (isReadable(text) ? unsafe : undefined);

@@ -1,10 +1,10 @@
 import type { FastifyInstance } from "fastify";
 import { type Clock, type Duration, settledWithin, sleep } from "../clock.ts";
 
-/** Connections that became idle are closed so often. */
+/** Time between two looks for connections that became idle, which are closed. */
 const IDLE_EVERY: Duration = 100;
 
-/** So long each answer says that it is its connection's last: few connections are left that a client may just be using. */
+/** Time in which each answer says that it is its connection's last: few are left then that a client may just be using. */
 const LAST: Duration = 1_000;
 
 /**

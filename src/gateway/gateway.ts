@@ -24,9 +24,9 @@ import { Snapshots } from "./snapshots.ts";
 /** Each part that is left when the gateway stops may take this long to close. */
 const CLOSE_TIMEOUT: Duration = 2_000;
 
-export interface GatewayOptions {
+interface GatewayOptions {
   readonly clock?: Clock;
-  /** In the place of standard output. */
+  /** Stream of log lines, in place of standard output. */
   readonly logTo?: DestinationStream;
 }
 

@@ -7,7 +7,7 @@ import { Registry } from "../registry/registry.ts";
 import type { Snapshot } from "../requests/snapshot.ts";
 import { type UpstreamParts, Upstreams } from "../upstream/upstreams.ts";
 
-export interface SnapshotOptions {
+interface SnapshotOptions {
   readonly upstream: UpstreamParts;
   readonly cache: Cache;
   readonly clock: Clock;

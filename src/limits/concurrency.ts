@@ -40,14 +40,14 @@ export class ConcurrencyLimit {
     return this.tryEnter() ?? this.queue.wait(turn, { full, late }).then(() => this.leave());
   }
 
-  /** Has so many run at once from now on, and as many wait: those that are more end as they do. */
+  /** Changes how many run at once, and how many wait. Calls beyond that end as they do. */
   resize(places: number): void {
     this.places = places;
     this.queue.most = places;
     while (this.taken < places && this.queue.admitNext()) this.taken += 1;
   }
 
-  /** The place of whoever leaves is handed over: the count stays. */
+  /** Gives the function that hands a place over to the next one who waits, or frees it. */
   private leave(): Leave {
     let hasLeft = false;
     return () => {

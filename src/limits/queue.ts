@@ -1,16 +1,16 @@
 import type { Clock, Wait } from "../clock.ts";
 import { clientGone, type GatewayError } from "../errors.ts";
 
-/** Who waits for a turn: calls of clients come before refreshes, and the oldest comes first among equals. */
+/** A call that may have to wait: calls of clients come before refreshes, and the oldest comes first among equals. */
 export interface Turn extends Wait {
   readonly priority: "client" | "refresh";
 }
 
 /** Errors for those who have to go without. */
 export interface Refusals {
-  /** There is no room in the queue. */
+  /** Made when the queue is full. */
   readonly full: () => GatewayError;
-  /** The deadline of the turn passes. */
+  /** Made when the deadline of the turn passes. */
   readonly late: () => GatewayError;
 }
 
@@ -21,7 +21,7 @@ interface Waiter {
 
 /** A bounded queue of calls that wait for their turn. Whoever leaves it has left at once: no turn is given to nobody. */
 export class WaitQueue {
-  /** How many may wait. */
+  /** Bound of the queue. */
   most: number;
   private readonly clock: Clock;
   private readonly clients = new Set<Waiter>();
@@ -37,7 +37,7 @@ export class WaitQueue {
   }
 
   /**
-   * Resolves when it is this one's turn. In a full queue a call of a client takes the place of the newest refresh.
+   * Resolves when the turn has come. In a full queue a call of a client takes the place of the newest refresh.
    *
    * @throws what {@link Refusals} make, and {@link clientGone} when the signal aborts
    */

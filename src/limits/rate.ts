@@ -5,30 +5,32 @@ import type { Limiter } from "../sharing/ports.ts";
 import { formatDuration } from "../units.ts";
 import { type Turn, WaitQueue } from "./queue.ts";
 
-/** A call waits for the limit no longer. */
+/** Longest time that a call waits for the limit. */
 const LONGEST_WAIT: Duration = 2_000;
 
-/** Of a call's time this much is left to the call itself: one that begins at its deadline would be a 504 of our making. */
+/** Time that a wait leaves to the call, a quarter of all at most: one that begins at its deadline is a 504 of our making. */
 const LEFT_TO_THE_CALL: Duration = 500;
 
-/** A refusal is believed for so long; then the limiter is asked again, since Redis may have come, gone or forgotten. */
+/** Time for which a refusal is believed; then the limiter is asked again: Redis may have come, gone or forgotten. */
 const BELIEVED: Duration = 1_000;
 
-/** Calls do not all travel equally long: granted in one window, they may arrive in one that is shorter by this. */
+/** Addition to a window: calls do not travel equally long, and those of one window may arrive in a shorter time. */
 const TRAVEL: Duration = 100;
 
 /**
- * Never more calls to a registry, or to those of a group, than its windows say, over all replicas. One pump serves those who
- * wait, in order, so that a limit that opens is asked by one.
+ * Keeps the calls to a registry, or to those of a group, within its windows, over all replicas. One pump serves those who wait,
+ * in order, so that a limit that opens is asked by one.
  */
 export class RateLimit {
   private readonly key: string;
+  /** As configured, for texts. */
   private readonly rates: readonly Rate[];
+  /** As counted: longer. */
   private readonly windows: readonly Rate[];
   private readonly limiter: Limiter;
   private readonly clock: Clock;
   private readonly queue: WaitQueue;
-  /** By the last refusal: when a call is free, and when to ask for one. */
+  /** By the last refusal: when a call is free again, and when the limiter is asked again. */
   private freeAt: Instant = -Infinity;
   private askAt: Instant = -Infinity;
   private isPumping = false;
@@ -56,8 +58,8 @@ export class RateLimit {
    */
   async take(turn: Turn): Promise<void> {
     if (turn.signal?.aborted === true) throw clientGone();
-    const isAsked = this.queue.size === 0 && this.clock.now() >= this.askAt;
-    if (isAsked && (await this.ask())) return;
+    const mayAsk = this.queue.size === 0 && this.clock.now() >= this.askAt;
+    if (mayAsk && (await this.ask())) return;
     const now = this.clock.now();
     const left = turn.deadline - now;
     const until = now + Math.min(LONGEST_WAIT, left - Math.min(LEFT_TO_THE_CALL, left / 4));
@@ -67,6 +69,7 @@ export class RateLimit {
     await turnCame;
   }
 
+  /** Asks the limiter for one call, and notes a refusal. */
   private async ask(): Promise<boolean> {
     const grant = await this.limiter.take(this.key, this.windows);
     if (grant.granted) return true;
@@ -96,7 +99,7 @@ export class RateLimit {
   };
 }
 
-/** More than these can't get a call while they wait. */
+/** Most calls that can be granted while one waits: more need not queue. */
 function mostInLongestWait({ requests, per }: Rate): number {
   return requests * (1 + Math.floor(LONGEST_WAIT / per));
 }

@@ -1,13 +1,13 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 
-/** Calls and extra attempts of about this time are weighed against each other. */
+/** Calls and extra attempts of about this time count. */
 const MEMORY: Duration = 10_000;
 const SHARE_OF_CALLS = 0.2;
 const EACH_SECOND = 1;
 
 /**
- * What calls may be asked for once more: a fifth of the calls or one a second, whichever is more. Both counts fade away
- * exponentially, so that they stand for the last ten seconds without a history.
+ * A budget of extra attempts: a fifth of the calls or one a second, whichever is more. Both counts fade away exponentially, so
+ * that they stand for the last ten seconds without a history.
  */
 export class RetryBudget {
   private readonly clock: Clock;

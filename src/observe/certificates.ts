@@ -2,9 +2,9 @@ import { firstEnd } from "../config/certificates.ts";
 import type { LoadedConfig } from "../config/loaded.ts";
 import type { TlsFiles } from "../config/schema.ts";
 
-/** When a certificate of the configuration ends. */
+/** End of a certificate of the configuration. */
 export interface CertificateEnd {
-  /** `listener`: clients see it. `client`: a registry, or Redis, sees it. `authority`: by it their own are checked. */
+  /** `listener`: clients see it. `client`: a registry or Redis sees it. `authority`: it vouches for those that they show. */
   readonly role: "listener" | "client" | "authority";
   /** Whose connections it is for: an upstream's name, `redis`, or `clients`. */
   readonly peer: string;

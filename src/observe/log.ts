@@ -14,10 +14,11 @@ export interface Log {
   flush(): Promise<void>;
 }
 
-/** Bytes, fewer than pino writes at most. Lines are written together, but wait no longer than {@link FLUSH_EVERY}. */
+/** Bytes that are written together, fewer than pino writes at most. A line waits for others {@link FLUSH_EVERY} at most. */
 const LEAST_WRITTEN = 16_000;
-const MOST_WAITING = 2 ** 20;
 const FLUSH_EVERY = 100;
+/** Bytes that wait for a slow reader; what comes then is dropped. */
+const MOST_WAITING = 2 ** 20;
 
 const LONGEST_FLUSH = 2_000;
 
@@ -27,7 +28,7 @@ const LONGEST_MESSAGE = 500;
 const MOST_FRAMES = 12;
 const MOST_CAUSES = 5;
 
-/** No credential stands in a line, whoever logs its fields. */
+/** Fields of which a line never has the value, whoever logs them. */
 const SECRET_FIELDS = ["authorization", "proxy-authorization", "x-api-key", "cookie"];
 const SECRETS = SECRET_FIELDS.flatMap((name) => [`["${name}"]`, `headers["${name}"]`]);
 

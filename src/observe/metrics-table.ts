@@ -21,7 +21,7 @@ export interface Family {
 /** Begins the name of each family in `/metrics`. */
 export const PREFIX = "registry_gateway_";
 
-/** Of a request that no upstream, operation, client or cache had to do with. */
+/** Label where no upstream, operation, client or cache had to do with a request. */
 export const NONE = "none";
 
 const UPSTREAM_STATES = ["up", "down", "unproved", "disabled"] as const satisfies readonly UpstreamStatus["state"][];
@@ -201,7 +201,7 @@ function oneOf<Value extends string>(
   };
 }
 
-/** Of a rate as the configuration has it: `120/1m` is 2. */
+/** Calls a second of a rate as the configuration has it: 2 of `120/1m`. */
 function callsPerSecond(rate: string): number | undefined {
   const [requests, per] = rate.split("/", 2);
   const duration = parseDuration(per ?? "");

@@ -42,7 +42,7 @@ export class Metrics {
   private readonly registry = new Registry();
   private readonly metrics = new Map<string, Metric>();
   private readonly batches = new Batches();
-  /** By family, then by one label after the other: found without making a key. */
+  /** Series by family, then by one label after the other: found without making a key. */
   private readonly series = new Map<string, SeriesNode>();
   private readonly clients = new Set<string>();
 

@@ -42,7 +42,7 @@ export interface RequestLine {
   readonly causes?: readonly string[] | undefined;
 }
 
-export interface RequestLogOptions {
+interface RequestLogOptions {
   readonly log: Logger;
   readonly recent: RecentRequests;
   /** Gives the group `log` of the running configuration. */

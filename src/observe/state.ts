@@ -18,7 +18,7 @@ export interface ReloadState {
   };
 }
 
-/** How all of the gateway is at one moment: what `/status`, its health and the gauges of `/metrics` say alike. */
+/** State of the whole gateway at one moment, from which `/status`, its health and the gauges of `/metrics` are made. */
 export interface GatewayState {
   /** Unix ms. */
   readonly now: number;
@@ -34,7 +34,7 @@ export interface GatewayState {
   readonly droppedLines: number;
 }
 
-export interface StateSources {
+interface StateSources {
   readonly snapshot: () => Snapshot;
   readonly reload: () => ReloadState;
   readonly connections: () => number;
@@ -44,6 +44,7 @@ export interface StateSources {
   readonly clock: Clock;
 }
 
+/** The state of this moment. */
 export function readState(sources: StateSources): GatewayState {
   const { loaded, upstreams } = sources.snapshot();
   return {

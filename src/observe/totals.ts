@@ -3,7 +3,7 @@ import type { RequestRecord } from "../requests/record.ts";
 /** Upper bounds of the buckets of {@link Latency}, in seconds; what is above the last has a bucket of its own. */
 export const LATENCY_BOUNDS: readonly number[] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** How many took so long: one number for each of {@link LATENCY_BOUNDS}, and one for what took longer. Not cumulative. */
+/** Counts by duration: one for each of {@link LATENCY_BOUNDS}, and one for what took longer. Not cumulative. */
 export type Latency = readonly number[];
 
 /** Totals of what the gateway did for clients since it began. */
@@ -24,7 +24,7 @@ export interface Totals {
 export interface UpstreamTotals {
   /** Requests to its nodes, infos included. */
   readonly attempts: number;
-  /** Those that brought no answer that could be used. */
+  /** Attempts that brought no answer that could be used. */
   readonly failed: number;
   readonly latency: Latency;
 }

@@ -6,16 +6,16 @@ import { isLoopback } from "../config/urls.ts";
 import { GatewayError } from "../errors.ts";
 import { quote } from "../json.ts";
 
-/** Who asks: for the log line of what he does. */
+/** The operator who asks: named in the log line of a purge. */
 export interface Operator {
   readonly name: string;
   readonly isReadonly: boolean;
 }
 
-/** Where there are no tokens: who reaches a listener on loopback works on this machine. */
+/** The operator where there are no tokens: who reaches a listener on loopback works on this machine. */
 const LOCAL: Operator = { name: "local", isReadonly: false };
 
-/** Of a request's path: the console is the one thing that a link of another page may lead to. */
+/** Part of the listener that a path is in: the console is the only one that a link of another page may lead to. */
 export type Area = "console" | "data";
 
 /**
@@ -90,7 +90,7 @@ function hostName(host: string): string {
   return name.startsWith("[") ? name.slice(1, -1) : name.replace(/\.$/, "");
 }
 
-/** By what browsers say of the page that sends a request; other programs say neither. */
+/** Whether a page of another origin sends the request, as browsers say; other programs say nothing of it. */
 function isOfAnotherOrigin({ host = "", origin, "sec-fetch-site": site }: IncomingHttpHeaders): boolean {
   if (site !== undefined && site !== "same-origin" && site !== "none") return true;
   return origin !== undefined && (URL.parse(origin)?.host ?? "") !== URL.parse(`http://${host}`)?.host;

@@ -5,7 +5,7 @@ import type { MetadataRequest, RegistryExplanation } from "../registry/registry.
 import { pageQueryOf } from "../requests/query.ts";
 import type { Snapshot } from "../requests/snapshot.ts";
 import { addressingOf, checkPath, findExtraPath, pathOf, rewriteUrl, segmentsOf } from "../requests/url.ts";
-import { type CachedOperation, ENDPOINTS } from "../spec/operations.ts";
+import { type CachedOperation, endpointAt } from "../spec/operations.ts";
 import type { UpstreamStatus } from "../upstream/types.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { ExplainAnswer } from "./types.ts";
@@ -17,7 +17,7 @@ const PASSED = "What is passed through is asked of the registry each time, and n
 const UNPROVED = "The registry has not named its admin yet, under which entries are kept: nothing is stored.";
 
 /**
- * Which registry a path of the public listener means, what is stored of it, and what becomes of the next request. Asks no
+ * Tells which registry a path of the public listener means, what is stored of it, and what becomes of the next request. Asks no
  * registry.
  *
  * @throws GatewayError as a request for the path would be refused, and 404 for what is no registry's path
@@ -31,9 +31,9 @@ export async function explain(url: string, snapshot: Snapshot): Promise<ExplainA
   if (extra !== undefined) return passedThrough(named(extra.upstream, snapshot));
   const { name, rest } = split(pathOf(rewritten), addressing.prefix);
   const upstream = name === undefined ? plain(snapshot) : named(name, snapshot);
-  const endpoint = ENDPOINTS.find(({ segments }) => agrees(segments, rest));
+  const endpoint = endpointAt(rest);
   if (endpoint === undefined) return passedThrough(upstream);
-  const about = { ...of(upstream), operation: endpoint.operation };
+  const about = { ...identityOf(upstream), operation: endpoint.operation };
   if (endpoint.record.kind !== "metadata") return { ...about, text: [CALL] };
   const request = requestOf(endpoint.operation as CachedOperation, rest, rewritten);
   const cache = await snapshot.registries.get(upstream.name)?.explain(request);
@@ -69,22 +69,18 @@ function plain({ upstreams, loaded }: Snapshot): Upstream {
   throw new GatewayError("admin_missing", "the path means several registries; explain the path of one of them");
 }
 
-function agrees(pattern: readonly string[], segments: readonly string[]): boolean {
-  return pattern.length === segments.length && pattern.every((part, i) => part.startsWith("{") || part === segments[i]);
-}
-
 function requestOf(operation: CachedOperation, segments: readonly string[], url: string): MetadataRequest {
   if (operation === "instruments") return { operation, ...pageQueryOf(url) };
   if (operation === "instrument") return { operation, id: segments.at(-1)! };
   return { operation };
 }
 
-function of({ name, admin }: Upstream): Pick<ExplainAnswer, "upstream" | "admin"> {
+function identityOf({ name, admin }: Upstream): Pick<ExplainAnswer, "upstream" | "admin"> {
   return { upstream: name, ...(admin !== undefined && { admin }) };
 }
 
 function passedThrough(upstream: Upstream): ExplainAnswer {
-  return { ...of(upstream), operation: "pass_through", text: [PASSED] };
+  return { ...identityOf(upstream), operation: "pass_through", text: [PASSED] };
 }
 
 /** Tells in sentences what becomes of the next request, and what is stored. */
@@ -126,7 +122,7 @@ function outlookOf({ entries, listedFor, retryIn }: RegistryExplanation): string
   return `The next request asks the registry. If that fails, it is answered from ${placeOf(best)}, stale; ${until}.`;
 }
 
-/** What may be used, the best first. */
+/** Ways in which an entry may be used, the best first. */
 const USES = ["fresh", "stale-while-revalidate", "stale-if-error"] as const satisfies readonly ExplainedEntry["use"][];
 
 function bestOf(

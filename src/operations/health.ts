@@ -16,10 +16,10 @@ const FIRST_ANSWER: Duration = 15_000;
 
 const SEVERITY: Readonly<Record<HealthLevel, number>> = { page: 2, warning: 1, well: 0 };
 
-/** Text of a line, besides whom it is about. */
+/** A line, but for whom it is about. */
 type Finding = Omit<HealthLine, "subject" | "name">;
 
-/** How the gateway is, from its state alone. */
+/** Health of the gateway, from its state alone. */
 export function healthOf(state: GatewayState): Health {
   const { now, upstreams, redis, reload, certificates } = state;
   const lines = [

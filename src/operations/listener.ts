@@ -18,7 +18,7 @@ import type { Readiness } from "./readiness.ts";
 import { statusOf } from "./status.ts";
 import type { ClientsAnswer, RequestsAnswer } from "./types.ts";
 
-export interface OperationsOptions {
+interface OperationsOptions {
   readonly snapshot: () => Snapshot;
   readonly state: () => GatewayState;
   readonly readiness: Readiness;
@@ -38,8 +38,10 @@ declare module "fastify" {
   }
 }
 
+/** Routes that need no token. */
 const OPEN: ReadonlySet<string | undefined> = new Set(["/livez", "/readyz", "/metrics"]);
 
+/** Bytes. */
 const MOST_BODY = 16 * 1_024;
 const MOST_HEAD = 16 * 1_024;
 /** Probes, Prometheus and people need a few. */

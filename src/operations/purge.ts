@@ -7,16 +7,16 @@ import type { Sharing } from "../sharing/ports.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { PurgeAnswer } from "./types.ts";
 
-/** How long a purge waits for a registry to name its admin: entries are kept under it. */
+/** Longest wait for a registry to name its admin, under which its entries are kept. */
 const LONGEST_WAIT: Duration = 1_000;
 
-/** Who purges, and from which address: for the log. */
-export interface PurgedBy {
+/** Name and address of the operator who purges: for the log. */
+interface PurgedBy {
   readonly by: string;
   readonly from: string;
 }
 
-export interface PurgeOptions {
+interface PurgeOptions {
   readonly sharing: Pick<Sharing, "purges">;
   readonly metrics: Pick<Metrics, "purged">;
   readonly log: Logger;
@@ -44,7 +44,7 @@ export async function purge(body: string, { by, from }: PurgedBy, options: Purge
   throw new GatewayError("purge_pending", text);
 }
 
-/** @returns undefined: everything */
+/** The name of the upstream that a purge means; undefined: everything. */
 function upstreamOf(body: string): string | undefined {
   const parsed = parseJson(body);
   const keys = isObject(parsed) ? [...membersAt(body, 0)].map(({ key }) => key) : undefined;

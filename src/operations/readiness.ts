@@ -4,7 +4,7 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 /** A gateway whose registries are all away is ready by then: what is stored is served. */
 const LATEST: Duration = 5_000;
 
-export interface ReadinessOptions {
+interface ReadinessOptions {
   readonly clock: Clock;
   readonly upstreams: () => Pick<Upstreams, "all">;
   readonly isDraining: () => boolean;
@@ -19,7 +19,7 @@ export class Readiness {
   private readonly latest: Instant;
   private wasReady = false;
 
-  /** Made when the public listener is up. */
+  /** Made just before the listeners are up: the 5 s begin. */
   constructor(options: ReadinessOptions) {
     this.options = options;
     this.latest = options.clock.now() + LATEST;

@@ -5,7 +5,7 @@ import { version } from "../version.ts";
 import { healthOf } from "./health.ts";
 import type { Status } from "./types.ts";
 
-export interface StatusOptions {
+interface StatusOptions {
   /** Port of the operations listener: replicas of one machine differ by it. */
   readonly port: number;
   readonly prefix: string;

@@ -7,7 +7,7 @@ import type { RegistryExplanation } from "../registry/registry.ts";
 import type { SharingStatus } from "../sharing/ports.ts";
 import type { UpstreamStatus } from "../upstream/types.ts";
 
-/** The border of the folder: what the operations listener answers, as JSON. The console and the commands show it. */
+/** Answers of the operations listener, as JSON: the border of this folder. The console and the commands show them. */
 
 /** `warning`: within a day. `page`: now. */
 export type HealthLevel = "well" | "warning" | "page";
@@ -15,20 +15,20 @@ export type HealthLevel = "well" | "warning" | "page";
 /** A line about one registry, or one part of the gateway; each has one line at most. */
 export interface HealthLine {
   readonly subject: "registry" | "redis" | "replica" | "certificate" | "reload";
-  /** A registry's alias, else the subject in words: `Redis`, `certificate of the listener`. */
+  /** A registry's alias, else the subject in words: `Redis`, `the listener's certificate`. */
   readonly name: string;
   readonly level: HealthLevel;
-  /** Printable, cause first, times in UTC: `bonds is down since 13:11: connection refused`. */
+  /** Printable, cause first, times in UTC: `bonds is down since 13:11: its only node refused the connection`. */
   readonly text: string;
-  /** What clients notice of it, one sentence; undefined: nothing. */
+  /** Effect that clients notice, one sentence; undefined: none. */
   readonly effect?: string;
   /** When it began, Unix ms; undefined: all is well, or it is not known. */
   readonly since?: number;
-  /** The alert whose runbook says what to do: the section's anchor in `docs/runbooks.md`. A line without one need not be told. */
+  /** Anchor of the section of `docs/runbooks.md` that says what to do; undefined: nothing, and `status` leaves the line out. */
   readonly runbook?: string;
 }
 
-/** How the gateway is, from states alone: no rates. Nothing of it stays when the cause is gone. */
+/** Health of the gateway, from states alone: no rates. Nothing of it stays when the cause is gone. */
 export interface Health {
   /** The worst of the lines. */
   readonly level: HealthLevel;
@@ -49,7 +49,7 @@ export interface Status {
   readonly digest: string;
   /** When the process began. */
   readonly since: number;
-  /** When this was said: by the difference to it a reader counts `ago`. */
+  /** When this was said: readers count `ago` from it. */
   readonly now: number;
   readonly isReady: boolean;
   readonly isDraining: boolean;
@@ -74,7 +74,7 @@ export interface ExplainAnswer {
   readonly upstream: string;
   readonly admin?: string;
   readonly operation: string;
-  /** What becomes of the next request, in sentences. */
+  /** Sentences about the next request, then about what is stored. */
   readonly text: readonly string[];
   /** Undefined: its answers are never kept. */
   readonly cache?: RegistryExplanation;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { CacheKey } from "../cache/types.ts";
 import { endpointPath, type SoleOperation } from "../spec/operations.ts";
 
-/** One of the cached endpoints of a registry. */
+/** A question to one of the cached endpoints of a registry. */
 export type MetadataRequest =
   | { readonly operation: SoleOperation }
   | {
@@ -18,19 +18,19 @@ export type MetadataRequest =
       readonly id: string;
     };
 
-/** Longer names are kept by their digest: clients choose tokens and ids. */
+/** Longest name that is a key as it is; a longer one is kept by its digest: clients choose tokens and ids. */
 const MAX_NAME = 200;
 
 /**
- * The key of what a request asks for. A page whose size the client leaves open is another one than one of the same size that
- * it names: only the former may come in a smaller size.
+ * Makes the key of what a request asks for. A page whose size the client leaves open has a key of its own, also where its size
+ * is one that clients name: it alone may come in a smaller size.
  */
 export function keyOf(party: string, request: MetadataRequest, generation: number): CacheKey {
   const isMinor = request.operation === "instruments" && request.pageToken !== undefined;
   return { party, name: bounded(nameOf(request)), isMinor, generation };
 }
 
-/** The group whose generation the pages of a registry have. No party id has a space. */
+/** Names the group whose generation the pages of a registry have. No party id has a space. */
 export function groupOf(party: string): string {
   return `${party} pages`;
 }
@@ -54,7 +54,7 @@ function bounded(name: string): string {
 }
 
 /**
- * The path and query at the registry.
+ * Makes the path and query for the registry.
  *
  * @param size what is asked for where the client leaves the size of a page open
  */

@@ -6,8 +6,8 @@ import { fieldsOfReplacedBody } from "../fields.ts";
 import { isObject } from "../json.ts";
 
 /**
- * Why a page goes to the client that asked and to nobody else, in one token: what is no page, or would have a client ask for
- * the same page again and again.
+ * Says in one token why a page goes to the client that asked and is not stored: it is none, or would have clients ask for the
+ * same page again and again.
  *
  * @param pageToken the page's own, percent-encoded
  */
@@ -29,7 +29,7 @@ function contentsOf(page: unknown): string {
   return JSON.stringify([page.nextPageToken, ids]);
 }
 
-/** The token that a query means; as it is where it is not well encoded. */
+/** Decodes a token of a query; one that is not well encoded stays as it is. */
 function decoded(token: string): string {
   try {
     return decodeURIComponent(token);
@@ -39,10 +39,9 @@ function decoded(token: string): string {
 }
 
 /**
- * The instrument `id` as an answer of its own, with the age of the page that it stands on; undefined where it does not stand
- * there.
+ * Cuts the instrument `id` out of a page, as an answer of its own with the age of the page; undefined: it does not stand there.
  *
- * @param ttl how old it may be
+ * @param ttl age up to which it is fresh
  */
 export function cutInstrument(page: Entry, listed: ListedPage, id: string, ttl: Duration): Entry | undefined {
   const instrument = listed.instruments.find((each) => each.id === id);

@@ -24,34 +24,34 @@ import { policyOf } from "./policy.ts";
 
 export type { MetadataRequest } from "./key.ts";
 
-/** How long a request waits, and what a fetch that it starts carries. */
+/** A request's deadline and signal, and what a fetch that it starts carries. */
 export interface RegistryWait extends Wait {
   readonly requestId?: string | undefined;
   /** `traceparent`, `tracestate`. */
   readonly trace?: Fields | undefined;
-  /** Told when a call that this request started has ended: the last one counts. */
+  /** Called when a call that this request started has ended: the last one counts. */
   readonly onEnd?: ((report: CallReport) => void) | undefined;
-  /** What is fetched is kept in the eighth of memory for minor answers, and evicts nothing else. */
+  /** Keeps what is fetched in the eighth of memory for minor answers, where it evicts nothing else. */
   readonly isMinor?: boolean | undefined;
 }
 
-export interface RegistryOptions {
+interface RegistryOptions {
   readonly cache: Cache;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** All that the cache has of a request, and whether the first page in memory answers it. */
+/** The cache's explanation, and whether the first page in memory answers the request. */
 export interface RegistryExplanation extends CacheExplanation {
-  /** The instrument stands on that page, and is answered from there for so long; undefined: it is not. */
+  /** Time for which the instrument is answered from that page; undefined: it is not. */
   readonly listedFor?: Duration;
 }
 
-/** How long a registry that refused the configured page size is not asked with it. */
+/** Time for which a registry that refused the configured page size is asked without it. */
 const SIZE_REFUSED_FOR: Duration = 10 * 60_000;
 
 /** One fetch as the cache wants it. */
-interface Asked {
+interface FetchTerms {
   readonly condition: Condition | undefined;
   readonly purpose: FetchPurpose;
   readonly wait: RegistryWait;
@@ -62,7 +62,7 @@ export class Registry {
   readonly upstream: Upstream;
   private readonly options: RegistryOptions;
   private readonly policies: Readonly<Record<CachedOperation, CachePolicy>>;
-  /** Taken apart once; each lives as long as its entry. */
+  /** Pages that were taken apart, or what is wrong with them, by their entry: each lives as long. */
   private readonly pages = new WeakMap<Entry, ListedPage | string>();
   private sizeRefusedUntil: Instant = -Infinity;
 
@@ -84,7 +84,7 @@ export class Registry {
   }
 
   /**
-   * What the cache has of a request, or gets. The fetch belongs to no client: it goes on when `wait` is over.
+   * Gets an answer from the cache or the registry. The fetch belongs to no client: it goes on when `wait` is over.
    *
    * @throws GatewayError where there is nothing to be had
    */
@@ -95,9 +95,9 @@ export class Registry {
     const hit = this.hit(request);
     if (hit !== undefined) return hit;
     const key = this.keyOf(admin, request);
-    const kept = wait.isMinor === true ? { ...key, isMinor: true } : key;
+    const keptBy = wait.isMinor === true ? { ...key, isMinor: true } : key;
     return this.options.cache.get(
-      kept,
+      keptBy,
       this.policies[request.operation],
       (condition, purpose) => this.fetch(key, request, { condition, purpose, wait }),
       wait,
@@ -115,7 +115,7 @@ export class Registry {
   }
 
   /**
-   * The page that an entry of `instruments` is.
+   * Takes apart the page that an entry of `instruments` is, once.
    *
    * @throws GatewayError 502 where it is none
    */
@@ -131,7 +131,7 @@ export class Registry {
     return keyOf(admin, request, isPage ? this.options.cache.generationOf(groupOf(admin)) : 0);
   }
 
-  /** The instrument from a first page in memory that is no older than an instrument may be. */
+  /** Finds an instrument on the first page in memory, where that is no older than an instrument may be. */
   private listed(admin: string, id: string): Found | undefined {
     const { cache, clock } = this.options;
     const page = cache.hit(this.keyOf(admin, { operation: "instruments" }))?.entry;
@@ -146,16 +146,16 @@ export class Registry {
     }
   }
 
-  private async fetch(key: CacheKey, request: MetadataRequest, asked: Asked): Promise<Fetched> {
+  private async fetch(key: CacheKey, request: MetadataRequest, terms: FetchTerms): Promise<Fetched> {
     const before = request.operation === "instruments" ? this.options.cache.peek(key) : undefined;
-    const { json, ...answer } = await this.call(request, asked);
+    const { json, ...answer } = await this.call(request, terms);
     if (request.operation !== "instruments" || answer.status !== 200) return answer;
     const unstorable = whyNoPage(json, request.pageToken);
     if (unstorable !== undefined) return { ...answer, unstorable };
     return { ...answer, generation: this.noteChange(key, before, json) };
   }
 
-  /** Begins a new generation of pages where this one has changed: the others miss from now on, at all replicas. */
+  /** Gives the generation of a page: a new one where it has changed, so that the others miss from now on, at all replicas. */
   private noteChange({ party, generation }: CacheKey, before: Entry | undefined, json: unknown): number {
     const { cache } = this.options;
     const isNoted = cache.generationOf(groupOf(party)) !== generation;
@@ -164,12 +164,12 @@ export class Registry {
   }
 
   /** Asks the registry; where it refuses the size that the configuration asks for, without one. */
-  private async call(request: MetadataRequest, asked: Asked): Promise<Answer> {
+  private async call(request: MetadataRequest, terms: FetchTerms): Promise<Answer> {
     const { pageSize } = this.upstream.config;
     const { clock, log } = this.options;
     const deadline = clock.now() + this.upstream.config.timeout;
     const leavesOpen = request.operation === "instruments" && request.pageSize === undefined;
-    const ask = (size?: number): Promise<Answer> => this.upstream.call(this.callOf(request, asked, { size, deadline }));
+    const ask = (size?: number): Promise<Answer> => this.upstream.call(this.callOf(request, terms, { size, deadline }));
     if (!leavesOpen || pageSize === undefined || clock.now() < this.sizeRefusedUntil) return ask();
     const sized = await orRefused(ask(pageSize));
     if (sized !== "refused") return sized;
@@ -183,7 +183,7 @@ export class Registry {
 
   private callOf(
     request: MetadataRequest,
-    { condition, purpose, wait }: Asked,
+    { condition, purpose, wait }: FetchTerms,
     { size, deadline }: { readonly size: number | undefined; readonly deadline: Instant },
   ) {
     const { requestId, trace = [], onEnd } = wait;
@@ -203,7 +203,7 @@ export class Registry {
   }
 }
 
-/** The answer, unless it is a 400, in whatever form the registry gives one. */
+/** Gives an answer, unless it is a 400, in whatever form the registry writes one. */
 async function orRefused(answer: Promise<Answer>): Promise<Answer | "refused"> {
   try {
     const given = await answer;

@@ -15,7 +15,7 @@ import { adminNotNamed, baseUrls, mayUse } from "./route.ts";
 /** The longest that a request to all registries takes; each of them has its own timeout besides. */
 export const MOST_COMPOSED: Duration = 60_000;
 
-/** Endpoints 2 and 3 on the plain base of several registries; endpoint 1 is of one registry alone. */
+/** Answers instruments and one instrument on the plain base of several registries; info is of one registry alone. */
 export async function answerAggregate(
   request: FastifyRequest,
   reply: FastifyReply,

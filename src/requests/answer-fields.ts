@@ -4,7 +4,7 @@ import type { Fields } from "../fields.ts";
 
 /** The fields that every answer of the public listener has: id, `nosniff`, CORS, and the client's limits. */
 
-/** What a browser shows to a page beyond the few fields that it always shows. */
+/** Fields that pages of other origins may read, beyond the few that a browser always shows them. */
 const EXPOSED = [
   "age",
   "allow",
@@ -30,18 +30,18 @@ interface Cors {
   readonly exposed: Fields;
 }
 
-const known = new WeakMap<Config, Cors>();
+const corsByConfig = new WeakMap<Config, Cors>();
 
 function corsOf(config: Config): Cors {
-  const before = known.get(config);
-  if (before !== undefined) return before;
+  const known = corsByConfig.get(config);
+  if (known !== undefined) return known;
   const { origins } = config.cors;
   const forwarded = [config.cache, ...config.upstreams.map(({ cache }) => cache)].flatMap(
     (each) => each.forwardResponseHeaders,
   );
   const exposed = ["access-control-expose-headers", [...EXPOSED, ...new Set(forwarded)].join(", ")];
   const cors = { origins: origins.includes("*") ? undefined : new Set(origins), exposed };
-  known.set(config, cors);
+  corsByConfig.set(config, cors);
   return cors;
 }
 
@@ -58,7 +58,7 @@ export function corsFields(config: Config, origin: string | undefined): Fields {
   return allowed === undefined ? [] : ["access-control-allow-origin", allowed, ...corsOf(config).exposed];
 }
 
-/** All fields of ours but `Vary`. */
+/** All fields of ours that every answer has, but `Vary`. */
 export function commonFields({ id, headers, state }: FastifyRequest): string[] {
   const fields = ["x-request-id", id, "x-content-type-options", "nosniff"];
   fields.push(...corsFields(state.snapshot.loaded.config, headers.origin));
@@ -68,9 +68,10 @@ export function commonFields({ id, headers, state }: FastifyRequest): string[] {
 }
 
 /**
- * What an answer varies by: by the origin where not every one is allowed, and on the plain base by the admin header.
+ * The value of `Vary`, empty where there is nothing to say: the origin where not every one is allowed, on the plain base the
+ * admin header.
  *
- * @param others by which it does besides
+ * @param others names that the answer has there already
  */
 export function varyOf({ url, state }: FastifyRequest, others: string | undefined): string {
   const { config } = state.snapshot.loaded;

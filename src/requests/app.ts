@@ -23,7 +23,7 @@ import { noteAnswer, prepareServer, refuseUnparsed, type Refusing, serverOptions
 import type { Snapshot } from "./snapshot.ts";
 import { addressingOf, checkPath, rewriteUrl } from "./url.ts";
 
-export interface AppOptions {
+interface AppOptions {
   /** Decides what a reload does not change: the listener, the prefix, the size of request bodies. */
   readonly loaded: LoadedConfig;
   /** The latest one: each request takes it once. */
@@ -32,7 +32,7 @@ export interface AppOptions {
   readonly onRequestEnd: (record: RequestRecord) => void;
 }
 
-/** Longer paths do not fit into a head. */
+/** Characters of one segment: a longer path does not fit into a head. */
 const MOST_OF_PATH = 16_384;
 /** Seconds that a browser may remember a preflight. */
 const PREFLIGHT_AGE = 7_200;
@@ -105,7 +105,7 @@ async function addRegistryRoutes(app: FastifyInstance, { loaded, clock }: AppOpt
     for (const endpoint of ENDPOINTS) app.route(endpointRoute(base, endpoint, parts));
   }
   // Whatever else is below these bases, and `extraPaths`.
-  const routes = [`/registry/*`, `${prefix}/:admin/registry/*`, "/*"];
+  const routes = ["/registry/*", `${prefix}/:admin/registry/*`, "/*"];
   await app.register((scope) => passThrough(scope, { routes, prefix, ...parts }));
 }
 
@@ -150,7 +150,7 @@ interface Beginning extends AppOptions {
   readonly listener: Listener;
 }
 
-/** The request has a state from now on, and a record in the end. @returns the 400 for one that parsers read differently */
+/** Gives a request its state, and a record in the end. @returns the 400 for framing that parsers read differently */
 function begin(request: FastifyRequest, { raw }: FastifyReply, options: Beginning): GatewayError | undefined {
   const { listener, snapshot, clock, onRequestEnd } = options;
   const state = beginState(listener, snapshot(), clock);
@@ -185,7 +185,7 @@ function bodyParser(limit: Size) {
   };
 }
 
-/** What Fastify itself refuses, by its code. */
+/** Refusals of Fastify's own in our words, by Fastify's code. */
 const OF_FASTIFY: Readonly<Record<string, () => GatewayError>> = {
   FST_ERR_BAD_URL: () => new GatewayError("malformed_path", "the path is not percent-encoded UTF-8"),
   FST_ERR_MAX_PARAM_LENGTH: () =>

@@ -19,18 +19,18 @@ export function callFields({ headers, id, ip, state }: FastifyRequest, upstream:
   return fields;
 }
 
-/** The trace of a request that goes on with it. */
+/** The trace fields of a request that go on with its call. */
 export function traceOf(headers: IncomingHttpHeaders): readonly string[] {
   const names = nominated(headers);
   return names.some((name) => TRACE_FIELDS.has(name)) ? [] : traceFieldsOf(headers);
 }
 
-/** What the client's `Connection` names is for us alone (RFC 9110 §7.6.1). */
+/** Names in the client's `Connection`: these fields are for us alone (RFC 9110 §7.6.1). */
 function nominated({ connection = "" }: IncomingHttpHeaders): string[] {
   return connection.toLowerCase().split(/[\s,]+/);
 }
 
-/** By these caches decide how long to keep an answer. */
+/** Fields by which caches decide how long to keep an answer. */
 const LIFETIMES: ReadonlySet<string> = new Set(["cache-control", "expires", "age"]);
 
 /** The fields of an answer that is of this moment: nobody keeps it. */

@@ -22,7 +22,7 @@ export async function answerInstruments(
 ): Promise<void> {
   const { query = "", admin, symbol } = queryValues(request.url, ["query", "admin", "symbol"]);
   const wait = waitOf(request, MOST_COMPOSED, parts.clock);
-  const selected = admin === undefined ? registriesOf(request) : await only(request, formText(admin)!, wait);
+  const selected = admin === undefined ? registriesOf(request) : await registryOf(request, formText(admin)!, wait);
   enter(request, parts);
   const search = {
     query: formText(query)!,
@@ -32,8 +32,8 @@ export async function answerInstruments(
   sendComposed(request, reply, await searchInstruments(selected, search, wait, parts.clock), parts);
 }
 
-/** The registry of an admin, by the rules by which a path names one. */
-async function only(request: FastifyRequest, admin: string, wait: Wait): Promise<Registry[]> {
+/** The registry of an admin, as a list of one: by the rules by which a path names it. */
+async function registryOf(request: FastifyRequest, admin: string, wait: Wait): Promise<Registry[]> {
   const upstream = await namedUpstream(request, { path: admin }, () => wait);
   return registriesOf(request).filter((registry) => registry.upstream === upstream);
 }

@@ -13,32 +13,32 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { traceOf } from "./call-fields.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-/** Where the listener is in its life. */
+/** State of the public listener, shared by all requests. */
 export interface Listener {
-  /** It is closing: each connection ends with the answer that is next. */
+  /** Whether each connection ends with its next answer. */
   isClosing: boolean;
 }
 
 /** All that is known of one request, and what became of it; on each `FastifyRequest` as `state`. */
-export interface RequestState {
+interface RequestState {
   readonly listener: Listener;
   readonly snapshot: Snapshot;
   readonly startedAt: Instant;
   operation: Operation | undefined;
-  /** Undefined without `clients`, or before it is known. */
+  /** Who sent it; undefined without `clients`, or before it is known. */
   client: Client | undefined;
   limit: LimitState | undefined;
   upstream: Upstream | undefined;
   outcome: CacheOutcome | undefined;
   /** The gateway's own error, where that was the answer. */
   error: GatewayError | undefined;
-  /** Of the last call that the request made. */
+  /** Report of the last call that the request made. */
   report: CallReport | undefined;
   /** Bytes of the answer's body, as sent. */
   bytes: number;
-  /** Aborts when the client goes away: of calls, which belong to one client. */
+  /** Aborts the calls of the request when its client goes away; undefined: it has made none. */
   abort: AbortController | undefined;
-  /** Give back what the request holds: its place among the client's calls, its body. Undefined: it has ended. */
+  /** Give back what the request holds: its place among the client's calls, its body. Undefined once it has ended. */
   releases: (() => void)[] | undefined;
 }
 
@@ -55,6 +55,7 @@ declare module "fastify" {
   }
 }
 
+/** The state of a request that has just come. */
 export function beginState(listener: Listener, snapshot: Snapshot, clock: Clock): RequestState {
   return {
     listener,
@@ -105,17 +106,17 @@ export function requestIdOf({ headers }: Pick<IncomingMessage, "headers">): stri
 /** Seconds, with or without a fraction. */
 const SECONDS = /^[0-9]{1,6}(?:\.[0-9]{1,3})?$/;
 
-/** When a request has to be answered: within `longest` from now on, and within its own `Request-Timeout` in seconds. */
+/** Deadline of an answer: within `longest` from now on, and within the `Request-Timeout` (seconds) of the request. */
 export function deadlineOf({ headers, state }: FastifyRequest, longest: Duration, clock: Clock): Instant {
   const asked = headers["request-timeout"];
   const seconds = typeof asked === "string" && SECONDS.test(asked) ? Number(asked) : 0;
   return Math.min(clock.now() + longest, seconds > 0 ? state.startedAt + seconds * 1_000 : Infinity);
 }
 
-/** The longest that an admin is waited for before a call or fetch, for which its upstream's own timeout follows. */
+/** The longest wait for an admin that is to be learned. The call or fetch behind it has `timeout` of its upstream. */
 export const MOST_WAIT: Duration = 15_000;
 
-/** How long a request waits for what others may wait for, too, and what a fetch that it starts carries. */
+/** The deadline of a request that waits for a fetch; id and trace for the call, where the request starts the fetch. */
 export function waitOf(request: FastifyRequest, longest: Duration, clock: Clock): RegistryWait {
   const { state, headers, id } = request;
   return {

@@ -12,7 +12,7 @@ type Done = (error?: Error) => void;
 const HOST = /^(?:(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?$/;
 
 /**
- * What Node's parser lets through although parsers disagree about it; undefined for a sound request. The connection of a
+ * Finds what Node's parser lets through although parsers disagree about it; undefined: nothing. The connection of a
  * refused one is closed: what follows on it may be no request.
  *
  * @returns a 400 for a version other than HTTP/1.0 and 1.1, a `Host` that is missing, repeated or no host (RFC 9112 §3.2), a
@@ -86,7 +86,7 @@ export function enter({ state }: FastifyRequest, { isOverloaded }: Pick<AnswerPa
   if (client !== undefined && snapshot.clients !== undefined) hold(state, snapshot.clients.enter(client));
 }
 
-/** Characters; over more spaces the expression would take long. */
+/** Characters of a content type: over more spaces the expression would take long. */
 const LONGEST_TYPE = 200;
 /** JSON in UTF-8, by its type alone. */
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i;

@@ -17,7 +17,7 @@ export interface RegistryParams {
   readonly id?: string;
 }
 
-/** Endpoints 1 to 3: from the route to the write of a fresh hit nothing waits. */
+/** Answers info, instruments and one instrument. A fresh hit is written without waiting: it returns no promise. */
 export function answerMetadata(
   request: FastifyRequest,
   reply: FastifyReply,

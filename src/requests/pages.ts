@@ -20,7 +20,7 @@ export function isPage(path: string): boolean {
   return PATHS.has(path) || path.startsWith(`${DOCS}/`);
 }
 
-/** `GET /`: names and paths. */
+/** `GET /`: names and paths of the gateway, and of the registries that the client may see. */
 export function answerHome(request: FastifyRequest, reply: FastifyReply): void {
   const pathOf = basePathOf(request);
   const registries = registriesOf(request).map((registry) => {
@@ -34,7 +34,7 @@ export function answerHome(request: FastifyRequest, reply: FastifyReply): void {
     .send(Buffer.from(JSON.stringify(home)));
 }
 
-/** Scripts and pictures are our own; the viewer writes styles as it goes. */
+/** Content-Security-Policy of `/docs`: scripts and pictures are our own, the viewer writes styles as it goes. */
 const POLICY =
   "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'none'; " +
   "frame-ancestors 'none'; object-src 'none'";
@@ -61,7 +61,7 @@ interface Document {
   readonly components: { readonly parameters: { readonly admin: { readonly name: string } } };
 }
 
-/** Kept by hand, once for all gateways. */
+/** The description as it is written by hand, read once. */
 const DOCUMENT = parse(readFileSync(new URL("../spec/openapi.yaml", import.meta.url), "utf8")) as Document;
 
 /** The description with what a configuration decides: prefix, admin header, and a registry to try. */

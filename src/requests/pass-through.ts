@@ -11,25 +11,25 @@ import { callFields, momentaryFields } from "./call-fields.ts";
 import { type AnswerParts, deadlineOf, MOST_WAIT, signalOf } from "./context.ts";
 import { checkCoding, enter } from "./gate.ts";
 import { isPage } from "./pages.ts";
-import { recordOf } from "./reply.ts";
+import { headersOf } from "./reply.ts";
 import { adminNotNamed, namedUpstream, plainUpstream } from "./route.ts";
 import { addressingOf, checkPassedPath, findExtraPath, pathOf, queryOf, segmentsOf, wrongMethod } from "./url.ts";
 
 /**
  * Paths that are none of the endpoints: drafts and other families below `/registry`, and `extraPaths`. They go on by
- * @fastify/http-proxy, once, uncached; its calls are our own client's, so that deadlines, limits, TLS and proofs of admin are those
- * of every other call.
+ * @fastify/http-proxy, once, uncached. It sends nothing itself: `upstream.call` does, so that deadlines, limits, TLS and
+ * proofs of admin are those of every other call.
  */
 
 /** Nothing in an answer of another type may run on our origin in a browser. */
 const SANDBOX = ["content-security-policy", "sandbox"];
 
-/** Where a passed-through request goes. */
+/** Destination of a passed-through request. */
 interface Target {
   readonly base: Call["base"];
-  /** What its path names: an admin, or the upstream that has the extra path; undefined on the plain base. */
+  /** The admin or upstream that its path names, or the upstream of the extra path; undefined on the plain base. */
   readonly names: string | undefined;
-  /** Encoded anew; the query is the client's. */
+  /** Path with each segment encoded anew, and the client's query. */
   readonly path: string;
 }
 
@@ -45,13 +45,13 @@ declare module "fastify" {
   }
 }
 
-/** A callback of @fastify/http-proxy, which takes our calls for undici's. */
+/** The callback of @fastify/http-proxy, which takes our call for a request of undici. */
 type Done = (
   error: Error | null,
   answer?: { statusCode: number; headers: Record<string, string | string[]>; body: Readable },
 ) => void;
 
-export interface PassThroughOptions extends AnswerParts {
+interface PassThroughOptions extends AnswerParts {
   /** Patterns, the most exact first. */
   readonly routes: readonly string[];
   readonly prefix: string;
@@ -62,7 +62,7 @@ export async function passThrough(
   app: FastifyInstance,
   { routes, prefix, ...parts }: PassThroughOptions,
 ): Promise<void> {
-  // From `getUpstream` to `request`, which http-proxy calls in the same turn.
+  // By a made-up origin, from `getUpstream` to `request`: http-proxy calls both in the same turn, and hands on nothing else.
   const calls = new Map<string, PassedCall>();
   let origins = 0;
   app.decorateRequest("target", undefined);
@@ -136,9 +136,9 @@ function baseOf(path: string, prefix: string): string | undefined {
 }
 
 function extraTarget(path: string, { url, method, state }: Pick<FastifyRequest, "url" | "method" | "state">): Target {
-  const { found, others } = findExtraPath(addressingOf(state.snapshot.loaded.config), path, method);
+  const { found, methods } = findExtraPath(addressingOf(state.snapshot.loaded.config), path, method);
   if (found === undefined)
-    throw others.length > 0 ? wrongMethod([...new Set(others)].join(", ")) : noSuchPath(path, method, state);
+    throw methods.length > 0 ? wrongMethod([...new Set(methods)].join(", ")) : noSuchPath(path, method, state);
   const below = found.isBelow ? segmentsOf(path.slice(found.path.length)).map(encodeURIComponent) : [];
   return { base: "origin", names: found.upstream, path: [found.path, ...below].join("/") + queryOf(url) };
 }
@@ -193,5 +193,5 @@ function proxied(
   const passed = passedFields(fields, config.cache.forwardResponseHeaders);
   const kept = method === "POST" ? momentaryFields(passed) : passed;
   const length = status === 204 || status === 304 ? [] : ["content-length", String(body.length)];
-  return { statusCode: status, headers: recordOf([...kept, ...SANDBOX, ...length]), body: Readable.from(body) };
+  return { statusCode: status, headers: headersOf([...kept, ...SANDBOX, ...length]), body: Readable.from(body) };
 }

@@ -34,8 +34,8 @@ export function formText(value: string): string | undefined {
   }
 }
 
-/** Which page of a listing is asked for, in one way of writing: equal pages have equal texts. */
-export interface PageQuery {
+/** The page of a listing that is asked for, in one way of writing: equal pages have equal texts. */
+interface PageQuery {
   readonly pageSize?: string;
   /** Percent-encoded; a `+` stays what the client sent, for servers read it differently. */
   readonly pageToken?: string;

@@ -11,7 +11,7 @@ export interface RequestRecord {
   readonly at: number;
   /** `UNKNOWN` where Node's parser refused what came. */
   readonly method: string;
-  /** As the client sent it: to be cut before it is shown. */
+  /** URL as the client sent it: to be cut before it is shown. */
   readonly url: string;
   /** Undefined: pages, the catalogue, paths that lead nowhere. */
   readonly operation: Operation | undefined;
@@ -19,24 +19,24 @@ export interface RequestRecord {
   /** `anonymous` for all who show no credential; undefined: without `clients`, or refused before it was known. */
   readonly client: string | undefined;
   readonly tier: string | undefined;
-  /** Of the client, `trustedProxies` passed over. */
+  /** Address of the client; `trustedProxies` are passed over. */
   readonly address: string;
-  /** As sent; 499 where the client went before its answer was complete. */
+  /** Status as sent; 499 where the client went before its answer was complete. */
   readonly status: number;
-  /** Of an error of the gateway's own. */
+  /** Code, where the answer is an error of the gateway's own. */
   readonly code: ErrorCode | undefined;
-  /** Of endpoints 1 to 3; undefined: the cache was not asked, or the request was refused before. */
+  /** How the cache answered; undefined: it was not asked, or the request was refused before. */
   readonly outcome: CacheOutcome | undefined;
   readonly seconds: number;
-  /** In queues towards the registry. */
+  /** Time in queues towards the registry. */
   readonly waited: Duration;
   /** Calls to nodes that this request made, or had made. */
   readonly attempts: number;
   /** Index in `urls` of the node that was asked last. */
   readonly node: number | undefined;
-  /** Of the answer's body. */
+  /** Size of the answer's body, as sent. */
   readonly bytes: number;
-  /** As the client sent it. */
+  /** The client's, as it was sent. */
   readonly traceparent: string | undefined;
   /** The gateway's own error, with its cause, for the log alone. */
   readonly error: Error | undefined;

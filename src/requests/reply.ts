@@ -24,7 +24,7 @@ export function sendFound(
   sendWhole(request, reply, { status, fields: further.length === 0 ? fields : [...further, ...fields], body });
 }
 
-/** Sends an answer by one write. The only place beside Fastify's reply, which costs more than all that is done for a hit. */
+/** Sends an answer by one write, past Fastify's reply, which costs more than all that is done for a hit. */
 export function sendWhole(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -53,7 +53,7 @@ export function sendWhole(
 }
 
 /** Fields as Node and Fastify take them. */
-export function recordOf(fields: Fields): Record<string, string | string[]> {
+export function headersOf(fields: Fields): Record<string, string | string[]> {
   // Of no prototype: registries may name a field `constructor`.
   const record = Object.create(null) as Record<string, string | string[]>;
   for (let i = 0; i < fields.length; i += 2) {

@@ -15,17 +15,17 @@ import type { Snapshot } from "./snapshot.ts";
 /** One place of a request that names a registry. */
 interface Naming {
   readonly value: string;
-  /** For error texts. */
+  /** The place in words, for error texts. */
   readonly where: string;
   /** Path and header take an upstream's name, too; it never holds `::`, a party id always does. */
   readonly mayBeAlias: boolean;
 }
 
 /** Places of a request that say where it goes. */
-export interface Named {
-  /** In the path, decoded: a party id or an upstream's name. */
+interface Named {
+  /** Party id or upstream's name in the path, decoded. */
   readonly path: string | undefined;
-  /** In a factory's body: party ids. */
+  /** Party ids in a body. */
   readonly body?: readonly BodyAdmin[];
 }
 

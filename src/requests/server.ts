@@ -14,11 +14,11 @@ import { errorFields } from "./reply.ts";
 
 /** The server below Fastify: sockets, TLS, and what becomes no request. */
 
-/** From the first byte of a connection to the end of its handshake. */
+/** Milliseconds from the first byte of a connection to the end of its handshake. */
 const HANDSHAKE_TIMEOUT = 10_000;
-/** A refused connection is read so long for its client to see why. */
+/** Milliseconds that a refused connection is read, for its client to see why. */
 const LINGER = 1_000;
-/** How often Node looks for requests that take too long. */
+/** Milliseconds between two looks of Node for requests that take too long. */
 const CHECK_EVERY = 1_000;
 
 type ServerOptions = Pick<
@@ -92,8 +92,9 @@ function refusalOf({ code, rawPacket }: ParserError): GatewayError {
       );
 }
 
-/** The last answer of each connection that was begun. */
+/** The answer that was begun last on each connection. */
 const lastAnswers = new WeakMap<Socket, ServerResponse>();
+/** Connections that end with a refusal. */
 const refused = new WeakSet<Socket>();
 
 /** Remembers what has to leave before the refusal of what may come behind it. */
@@ -101,7 +102,7 @@ export function noteAnswer(response: ServerResponse): void {
   lastAnswers.set(response.req.socket, response);
 }
 
-/** How the refusal of what never became a request is answered. */
+/** Parts that answer what never became a request. */
 export interface Refusing {
   readonly config: () => Config;
   readonly clock: Clock;
@@ -118,7 +119,7 @@ export function refuseUnparsed(error: ParserError, socket: Socket, refusing: Ref
   else refuse(socket, refusalOf(error), refusing);
 }
 
-/** What Fastify has no option for. */
+/** Sets what Fastify has no option for: bounds of the server, odd expectations, CONNECT. */
 export function prepareServer(app: FastifyInstance, { config }: LoadedConfig, refusing: Refusing): void {
   const { server } = app;
   server.maxConnections = config.listen.maxConnections;
@@ -137,15 +138,16 @@ export function prepareServer(app: FastifyInstance, { config }: LoadedConfig, re
 function refuse(socket: Socket, refusal: GatewayError, { config, clock, onRefused }: Refusing): void {
   if (refused.has(socket)) return;
   refused.add(socket);
-  const answer = (isItsOwn: boolean): void => {
-    if (isItsOwn) onRefused(refusal, socket.remoteAddress ?? "");
-    socket.end(isItsOwn ? refusalBytes(refusal, config()) : "");
+  const end = (isAnswered: boolean): void => {
+    if (isAnswered) onRefused(refusal, socket.remoteAddress ?? "");
+    socket.end(isAnswered ? refusalBytes(refusal, config()) : "");
     clock.after(LINGER, () => socket.destroy());
   };
   const last = lastAnswers.get(socket);
-  if (last === undefined || last.closed) answer(true);
-  else if (last.req.complete || last.headersSent) last.once("close", () => answer(last.req.complete));
-  else answer(true);
+  if (last === undefined || last.closed) end(true);
+  // The answer on its way goes first. If the refused bytes are the body of its request, it is all that the client gets.
+  else if (last.req.complete || last.headersSent) last.once("close", () => end(last.req.complete));
+  else end(true);
 }
 
 function refusalBytes(refusal: GatewayError, config: Config): Buffer {

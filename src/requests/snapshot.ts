@@ -7,7 +7,7 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 export interface Snapshot {
   readonly loaded: LoadedConfig;
   readonly upstreams: Upstreams;
-  /** By upstream name. */
+  /** Registries by the names of their upstreams. */
   readonly registries: ReadonlyMap<string, Registry>;
   /** Undefined: everybody may call, without limits. */
   readonly clients: Clients | undefined;

@@ -1,9 +1,10 @@
 import type { Config } from "../config/schema.ts";
+import { parseExtraPath } from "../config/urls.ts";
 import { GatewayError } from "../errors.ts";
-import { ENDPOINTS } from "../spec/operations.ts";
+import { endpointAt, ENDPOINTS, isId } from "../spec/operations.ts";
 
 /** A path of `extraPaths`, and whose it is. */
-export interface ExtraPath {
+interface ExtraPath {
   readonly upstream: string;
   readonly method: "GET" | "POST";
   /** Without `/*`. */
@@ -12,23 +13,23 @@ export interface ExtraPath {
   readonly isBelow: boolean;
 }
 
-/** Which paths of the public listener are a registry's, besides `/registry` and the prefix. */
-export interface Addressing {
+/** Paths of the public listener that lead to a registry: below prefix and base paths, and extra paths. */
+interface Addressing {
   readonly prefix: string;
   /** Upstreams' names by their base paths. */
   readonly basePaths: ReadonlyMap<string, string>;
   /** The most exact first. */
   readonly extraPaths: readonly ExtraPath[];
-  /** A base URL and what is forgiven behind it. */
+  /** Matches a base URL and the `/registry` behind it, with a slash or a second `/registry` that is forgiven. */
   readonly forgiven: RegExp;
 }
 
-const known = new WeakMap<Config, Addressing>();
+const addressings = new WeakMap<Config, Addressing>();
 
 /** The addressing of a configuration, made once. */
 export function addressingOf(config: Config): Addressing {
-  const before = known.get(config);
-  if (before !== undefined) return before;
+  const known = addressings.get(config);
+  if (known !== undefined) return known;
   const { prefix } = config.routing;
   const enabled = config.upstreams.filter(({ enabled }) => enabled);
   const basePaths = new Map(enabled.flatMap(({ name, basePaths }) => basePaths.map((path) => [path, name] as const)));
@@ -37,7 +38,7 @@ export function addressingOf(config: Config): Addressing {
   const bases = [...[...basePaths.keys()].map(escaped), `${escaped(prefix)}/[^/?]*`, ""].join("|");
   const forgiven = new RegExp(`^(${bases})//?registry(?=/)(?://?registry(?=/))?`);
   const addressing = { prefix, basePaths, extraPaths, forgiven };
-  known.set(config, addressing);
+  addressings.set(config, addressing);
   return addressing;
 }
 
@@ -46,13 +47,12 @@ function escaped(text: string): string {
 }
 
 function extraPathOf(text: string, upstream: string): ExtraPath {
-  const isPost = text.startsWith("POST ");
-  const path = isPost ? text.slice("POST ".length).trim() : text;
+  const { method, path } = parseExtraPath(text);
   const isBelow = path.endsWith("/*");
-  return { upstream, method: isPost ? "POST" : "GET", path: isBelow ? path.slice(0, -2) : path, isBelow };
+  return { upstream, method, path: isBelow ? path.slice(0, -2) : path, isBelow };
 }
 
-/** What a target becomes that is neither a path nor an HTTP URL; no route has it, and {@link checkPath} refuses it. */
+/** Stands for a target that is neither a path nor an HTTP URL: no route has it, and {@link checkPath} refuses it. */
 const UNREADABLE = "/\0";
 
 /** RFC 9112 §3.2.2; the authority counts for nothing here, but has to be one. */
@@ -79,13 +79,13 @@ export function rewriteUrl(url: string, { prefix, basePaths, forgiven }: Address
 
 /** Visible ASCII but `#`, which no request target holds (RFC 9112 §3.2). */
 const VISIBLE = /^[\x21\x22\x24-\x7e]+$/;
-/** Most paths: nothing in them climbs or is encoded, but the colons of a party id. */
+/** Matches most paths: nothing in them climbs or is encoded, but the colons of a party id. */
 const PLAIN = /^(?:\/(?:[\w:~-]|%3[Aa])+)+$/;
 // oxlint-disable-next-line no-control-regex
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 /** `.` or `..` between slashes of either kind, also with parameters behind it, which servlet containers cut off. */
 const CLIMBING = /(?:^|[/\\])\.\.?(?:;[^/\\]*)?(?:$|[/\\])/;
-/** So often may servers behind us decode a segment once more. */
+/** Times that servers behind us may decode a segment once more. */
 const DECODINGS = 3;
 
 /** @throws GatewayError 400 for a path with a segment that is empty, climbs, holds control characters, or is no UTF-8 */
@@ -149,9 +149,9 @@ export function segmentsOf(path: string): string[] {
   return path.slice(1).split("/").map(decode);
 }
 
-const METHODS = { metadata: "GET, HEAD", factory: "POST", context: "POST" } as const;
+const ALLOW = { metadata: "GET, HEAD", factory: "POST", context: "POST" } as const;
 const FAMILIES: ReadonlySet<string> = new Set(ENDPOINTS.map(({ segments }) => segments[0]!));
-/** What some server behind us may take for something else than one segment. */
+/** Characters by which some server behind us may take one segment for something else. */
 const ODD = /[/\\;%]/;
 
 /**
@@ -162,10 +162,8 @@ const ODD = /[/\\;%]/;
  * behind us could read one
  */
 export function checkPassedPath(segments: readonly string[]): void {
-  const [family = ""] = segments.map((segment) => segment.toLowerCase());
-  const isKnown = FAMILIES.has(family);
-  const endpoint = ENDPOINTS.find((each) => agrees(each.segments, segments));
-  if (endpoint !== undefined) throw wrongMethod(METHODS[endpoint.record.kind]);
+  const endpoint = endpointAt(segments);
+  if (endpoint !== undefined) throw wrongMethod(ALLOW[endpoint.record.kind]);
   if (ENDPOINTS.some((each) => agreesButForSlashes(each.segments, segments))) {
     throw new GatewayError(
       "no_such_path",
@@ -173,8 +171,10 @@ export function checkPassedPath(segments: readonly string[]): void {
     );
   }
   const lower = segments.map((segment) => segment.toLowerCase());
-  const isOdd = (isKnown ? segments : segments.slice(0, 3)).some((segment) => ODD.test(segment));
-  if (isOdd || family === "registry" || ENDPOINTS.some((each) => agrees(each.segments, lower))) {
+  const [family = ""] = lower;
+  // In a family of drafts, ids behind family, version and name may hold such characters.
+  const isOdd = (FAMILIES.has(family) ? segments : segments.slice(0, 3)).some((segment) => ODD.test(segment));
+  if (isOdd || family === "registry" || endpointAt(lower) !== undefined) {
     throw new GatewayError(
       "no_such_path",
       "no such path; the parts of a standard path must be sent as the standard has them",
@@ -187,11 +187,7 @@ export function wrongMethod(allow: string): GatewayError {
   return new GatewayError("method_not_allowed", `the path does not take this method; it takes ${allow}`, { allow });
 }
 
-function agrees(pattern: readonly string[], segments: readonly string[]): boolean {
-  return pattern.length === segments.length && pattern.every((part, i) => isId(part) || part === segments[i]);
-}
-
-/** An id that is several segments: its slashes were not encoded. */
+/** Whether segments would be an endpoint's if its id were one segment: its slashes were not encoded. */
 function agreesButForSlashes(pattern: readonly string[], segments: readonly string[]): boolean {
   const at = pattern.findIndex(isId);
   if (at === -1 || segments.length <= pattern.length) return false;
@@ -200,16 +196,17 @@ function agreesButForSlashes(pattern: readonly string[], segments: readonly stri
   return pattern.slice(0, at).every((part, i) => part === segments[i]) && tail.every((part, i) => part === end[i]);
 }
 
-function isId(part: string): boolean {
-  return part.startsWith("{");
-}
-
-/** The extra path that a path (not decoded) is, for `method`; the methods of those that it is for others. */
+/**
+ * Finds the extra path that a request is for.
+ *
+ * @param path not decoded
+ * @returns `methods`: those of every extra path that the path is
+ */
 export function findExtraPath(
   { extraPaths }: Addressing,
   path: string,
   method: string,
-): { readonly found: ExtraPath | undefined; readonly others: readonly string[] } {
+): { readonly found: ExtraPath | undefined; readonly methods: readonly string[] } {
   const all = extraPaths.filter((each) => (each.isBelow ? path.startsWith(`${each.path}/`) : path === each.path));
-  return { found: all.find((each) => each.method === method), others: all.map((each) => each.method) };
+  return { found: all.find((each) => each.method === method), methods: all.map((each) => each.method) };
 }

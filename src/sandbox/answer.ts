@@ -10,7 +10,7 @@ export function jsonAnswer(status: number, body: unknown): Answer {
   return { status, fields: { "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 
-/** An error of the registry's own (spec.md §2.9). */
+/** An error of the registry's own. */
 export function refusal(status: number, error: string): Answer {
   return jsonAnswer(status, { error });
 }

@@ -1,7 +1,7 @@
 import type { Duration, Instant } from "../clock.ts";
 import { ENDPOINTS, type EndpointName } from "../spec/operations.ts";
 
-/** How many requests each endpoint had; `other`: paths that are no endpoint. Preflights are not counted. */
+/** Requests by endpoint; `other`: paths that are no endpoint. Preflights are not counted. */
 export type Calls = Record<EndpointName | "other", number>;
 
 export function noCalls(): Calls {
@@ -10,7 +10,7 @@ export function noCalls(): Calls {
   ) as Calls;
 }
 
-/** So many requests in any window of `per`. */
+/** Requests in any window of `per`. */
 export interface RateLimit {
   readonly requests: number;
   readonly per: Duration;
@@ -19,7 +19,7 @@ export interface RateLimit {
 /** A sliding window over the requests that were let in. */
 export class Window {
   readonly #limit: RateLimit;
-  /** At most `requests` of them. */
+  /** Moments of the requests that were let in: at most `requests` of them. */
   readonly #admitted: Instant[] = [];
 
   constructor(limit: RateLimit) {

@@ -1,6 +1,6 @@
 import { randomBase64, randomHex, seededRandom, seedOf } from "./random.ts";
 
-/** A contract that a client discloses to its participant (spec.md §2.5). */
+/** A contract that a client discloses to its participant. */
 export interface DisclosedContract {
   readonly templateId: string;
   readonly contractId: string;
@@ -53,7 +53,7 @@ const KINDS = {
   allocation: { template: "Splice.AmuletAllocation:AmuletAllocation", blob: 8200 },
 } as const satisfies Readonly<Record<string, ContractKind>>;
 
-export type ContractName = keyof typeof KINDS;
+type ContractName = keyof typeof KINDS;
 
 const PACKAGE = "splice-amulet";
 const PACKAGE_ID = randomHex(seededRandom(seedOf(PACKAGE)), 64);
@@ -63,7 +63,7 @@ const SYNCHRONIZER_ID = `global-domain::1220${randomHex(seededRandom(seedOf("syn
 export class Contracts {
   readonly #admin: string;
   readonly #seed: number;
-  /** Those that exist once. Others are as many as clients invent ids, and are made anew each time. */
+  /** Contracts that exist once. Others are as many as clients invent ids, and are made anew each time. */
   readonly #common = new Map<ContractName, DisclosedContract>();
 
   constructor(admin: string, seed: number) {
@@ -72,8 +72,9 @@ export class Contracts {
   }
 
   /**
-   * The contract `name`.
+   * The contract of a kind as a client discloses it.
    *
+   * @param debug whether it has its debug fields
    * @param owner the id of the transfer or allocation that it belongs to; undefined: it exists once
    */
   disclose(name: ContractName, debug: boolean, owner?: string): DisclosedContract {

@@ -32,7 +32,7 @@ export type FaultName = keyof typeof FAULTS;
 /** Share of the requests that get a fault, 0 to 1, by its name. */
 export type FaultRates = Partial<Readonly<Record<FaultName, number>>>;
 
-/** How a request asks for a fault: by its query, or by this field. */
+/** Query parameter and field by which a request asks for a fault. */
 export const FAULT_QUERY = "fault";
 export const FAULT_FIELD = "x-sandbox-fault";
 

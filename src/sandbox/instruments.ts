@@ -1,6 +1,6 @@
 import { type Random, randomDigits, randomInteger, seededRandom } from "./random.ts";
 
-/** An instrument as a registry lists it (spec.md §2.2), newer fields included. */
+/** An instrument as a registry lists it, newer fields included. */
 export interface Instrument {
   readonly id: string;
   readonly name: string;

@@ -9,7 +9,7 @@ export interface Received {
   readonly body: string;
 }
 
-/** What becomes of a connection in place of an answer. */
+/** End of a request without an answer: its connection stays open, or is reset. */
 export type Ending = "hang" | "reset";
 
 /** Bytes of the largest body; settlements of the largest batch have a MiB. */
@@ -89,7 +89,7 @@ async function respond(
   response.end(answer.body);
 }
 
-/** Undefined where it is too large. */
+/** The whole body as text; undefined where it is too large. */
 async function readBody(message: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;

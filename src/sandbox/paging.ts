@@ -3,13 +3,13 @@ import type { Instrument } from "./instruments.ts";
 /** Kinds of page tokens: the last id of a page, an index into the list, or nothing, since one page has all. */
 export type PageTokens = "token-id" | "token-index" | "none";
 
-/** How large pages are. */
+/** Sizes of pages, in instruments. */
 export interface PageSizes {
-  /** Without `pageSize`; 25 by default. */
+  /** Instruments of a page without `pageSize`; 25 by default. */
   readonly default: number;
-  /** 1000 by default. */
+  /** Instruments of the largest page; 1000 by default. */
   readonly most: number;
-  /** What becomes of a request for more: the largest page, or a 400. */
+  /** Answer to a request for more: the largest page, or a 400. */
   readonly beyond: "clamp" | "refuse";
 }
 

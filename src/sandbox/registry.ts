@@ -14,7 +14,7 @@ import { type CheckedBody, checkBody } from "./request-check.ts";
 import type { Route } from "./route.ts";
 
 /** A request as the registry reads it. */
-export interface RegistryRequest {
+interface RegistryRequest {
   readonly method: string;
   readonly query: URLSearchParams;
   readonly contentType: string | undefined;
@@ -32,7 +32,7 @@ export interface RegistryOptions {
 /** Contract ids as the ledger writes them. */
 const CONTRACT_ID = /^[0-9a-f]{138}$/i;
 
-/** What a batch may hold: the standard asks for 25 legs and 50 allocations at least. */
+/** Legs or allocations of a batch: the standard asks for 25 legs and 50 allocations at least. */
 const MOST_IN_BATCH = 100;
 
 const NO_SUCH_PATH = textAnswer(404, "The requested resource could not be found.");
@@ -118,7 +118,7 @@ export class Registry {
   }
 }
 
-/** The answer about a contract that the registry does not know; ids that begin with `reassigned` are on their way (CIP-112). */
+/** The answer about a contract that the registry does not know; ids that begin with `reassigned` are on their way (CIP-0112). */
 function unknownContract(id: string): Answer | undefined {
   if (CONTRACT_ID.test(id)) return undefined;
   if (id.startsWith("reassigned")) {

@@ -1,4 +1,4 @@
-import { type Endpoint, ENDPOINTS } from "../spec/operations.ts";
+import { type Endpoint, endpointAt, isId } from "../spec/operations.ts";
 
 /** An endpoint and the id in its path, decoded; empty where it has none. */
 export interface Route {
@@ -12,22 +12,12 @@ const BASE = "/registry/";
 export function routeOf(path: string): Route | undefined {
   if (!path.startsWith(BASE)) return undefined;
   const segments = path.slice(BASE.length).split("/");
-  const endpoint = ENDPOINTS.find((each) => matches(each.segments, segments));
+  const endpoint = endpointAt(segments);
   if (endpoint === undefined) return undefined;
-  const place = endpoint.segments.findIndex(isParameter);
-  const id = place === -1 ? "" : decode(segments[place]!);
-  return id === undefined ? undefined : { endpoint, id };
-}
-
-function matches(pattern: readonly string[], segments: readonly string[]): boolean {
-  return (
-    pattern.length === segments.length &&
-    pattern.every((part, i) => (isParameter(part) ? segments[i] !== "" : part === segments[i]))
-  );
-}
-
-function isParameter(part: string): boolean {
-  return part.startsWith("{");
+  const place = endpoint.segments.findIndex(isId);
+  if (place === -1) return { endpoint, id: "" };
+  const id = decode(segments[place]!);
+  return id === undefined || id === "" ? undefined : { endpoint, id };
 }
 
 function decode(segment: string): string | undefined {

@@ -25,39 +25,39 @@ export type { PageSizes, PageTokens } from "./paging.ts";
 
 /** A sample registry. All generated data and all draws depend on `seed` alone. */
 export interface SandboxOptions {
-  /** By default 127.0.0.1. */
+  /** Address to listen on; by default 127.0.0.1. */
   readonly host?: string;
-  /** By default 0: any free port. */
+  /** Port to listen on; by default 0: any free one. */
   readonly port?: number;
-  /** Of the party that is its admin, `name::1220…`; by default `sandbox`. */
+  /** Name of the party that is its admin, `name::1220…`; by default `sandbox`. */
   readonly name?: string;
   /** The admin's party id; by default made of `name`. */
   readonly admin?: string;
-  /** By default made of the admin. */
+  /** Seed of all data and draws; by default made of the admin. */
   readonly seed?: number;
-  /** How many there are; 60 by default. */
+  /** Number of instruments; by default 60. */
   readonly instruments?: number;
-  /** By default both versions. */
+  /** Versions that it serves; by default both. */
   readonly apis?: Apis;
-  /** By default the last id of a page is the token of the next. */
+  /** Kind of page tokens; by default the last id of a page is the token of the next. */
   readonly paging?: PageTokens;
   readonly pageSize?: Partial<PageSizes>;
   /** Milliseconds that each answer takes. */
   readonly latency?: Duration;
-  /** Up to so many milliseconds more, at random. */
+  /** Most milliseconds that are added at random. */
   readonly jitter?: Duration;
   readonly faults?: FaultRates;
-  /** How many milliseconds later a slow answer comes; by default 3,000: later than a hedge, earlier than an attempt's usual deadline. */
+  /** Milliseconds that a slow answer comes later; by default 3,000: behind a hedge, before an attempt's usual deadline. */
   readonly slow?: Duration;
   /** `Cache-Control` of metadata; by default there is none, as at most registries. */
   readonly cacheControl?: string;
-  /** What is beyond it is a 429. */
+  /** Requests beyond it are answered 429; by default there is no limit. */
   readonly rateLimit?: RateLimit;
 }
 
 /** A sample registry that is running. */
 export interface Sandbox extends AsyncDisposable {
-  /** Its base URL, without `/registry`. */
+  /** Base URL, without `/registry`. */
   readonly url: string;
   readonly admin: string;
   /** Sorted by id. */
@@ -96,7 +96,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   };
 }
 
-/** What stands between the connections and the registry: limit, latency and faults. */
+/** Limit, latency and faults, between the connections and the registry. */
 class SandboxServer {
   readonly registry: Registry;
   readonly calls = noCalls();

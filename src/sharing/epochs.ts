@@ -1,15 +1,15 @@
-/** Stands for all parties, in the epochs of Redis as well. No party id is like it. */
+/** Name that stands for all parties, in Redis as well. It is no party id. */
 export const EVERYBODY = "*";
 
-/** Parties are those of the configuration; beyond so many a purge of one is a purge of all. */
+/** Parties and groups that are remembered; beyond it a purge of one is a purge of all. */
 const MOST_PARTIES = 10_000;
 
-/** Later than any clock says (the year 33658): what is above is no epoch. */
+/** Highest epoch, later than any clock says (the year 33658). */
 const HIGHEST = 1e15;
 
 /**
  * The known epochs by party, and one for all. An epoch only rises, and the higher one counts: replicas agree in whatever
- * order they learn of them. It is a time of the wall clock, so that one that nobody remembers is below the next.
+ * order they learn of them. Epochs are times of the wall clock: where all forget one, the next is above it all the same.
  */
 export class Epochs {
   private readonly known = new Map<string, number>();
@@ -18,7 +18,7 @@ export class Epochs {
     return Math.max(this.known.get(party) ?? 0, this.known.get(EVERYBODY) ?? 0);
   }
 
-  /** Begins the next epoch of a party, or of {@link EVERYBODY}: above all that is known of those whose it is. */
+  /** Begins the next epoch of a party, or of {@link EVERYBODY}: above all that are known of whom it concerns. */
   raise(party: string, wallNow: number): number {
     const known = party === EVERYBODY ? Math.max(0, ...this.known.values()) : this.of(party);
     const epoch = Math.max(known + 1, Math.floor(wallNow));
@@ -33,7 +33,7 @@ export class Epochs {
     if (epoch > (this.known.get(whose) ?? 0)) this.known.set(whose, epoch);
   }
 
-  /** Those that `stored` has not, or has lower: somebody lost them. */
+  /** Epochs that `stored` lacks, or has lower: Redis lost them. */
   missingIn(stored: Readonly<Record<string, string>>): [party: string, epoch: number][] {
     return [...this.known].filter(([party, epoch]) => !(Number(stored[party]) >= epoch));
   }

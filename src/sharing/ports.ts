@@ -2,8 +2,8 @@ import type { Duration } from "../clock.ts";
 import type { Rate, RedisConfig } from "../config/schema.ts";
 
 /**
- * What replicas share, as six small ports. Each has a form without Redis (`alone.ts`) and one over it (`redis/`). No method of
- * a port rejects: any trouble with Redis is the answer that a gateway without Redis would get.
+ * Five small ports to all that replicas share. Each has a form without Redis (`alone.ts`) and one over it (`redis/`). No method
+ * of a port rejects: any trouble with Redis is the answer that a gateway without Redis would get.
  */
 export interface Sharing {
   readonly entries: SharedEntries;
@@ -19,33 +19,34 @@ export interface Sharing {
 }
 
 export interface SharedEntry {
-  /** Small, of one line: what the cache wants to know of an entry besides its body. */
+  /** All of an entry but its body: a short text of one line, which the cache writes and reads. */
   readonly head: string;
   readonly body: Buffer;
-  /** Milliseconds until the entry may be used for nothing any more; by this all its other times are told. */
+  /** Time until the entry may be used for nothing any more; the instants in its head are told by it. */
   readonly remaining: Duration;
 }
 
-/** Entries of the cache in Redis. The key begins with the party whose registry it is of: `{party}` is a hash tag. */
+/** Entries of the cache in Redis. */
 export interface SharedEntries {
   get(key: SharedKey): Promise<SharedEntry | undefined>;
-  /** Written behind: nobody waits. A full or slow Redis loses it. */
+  /** Writes behind: nobody waits. A full or slow Redis loses it. */
   set(key: SharedKey, entry: SharedEntry): void;
   delete(key: SharedKey): void;
 }
 
+/** Names an entry or a lease: of the registry of a party. */
 export interface SharedKey {
   readonly party: string;
   readonly name: string;
 }
 
-/** One fetch over all replicas. */
+/** Leases, so that one replica fetches a key. */
 export interface Leases {
-  /** `held`: another replica fetches. `none`: there is no lease to be had (no Redis, or it is away), fetch without one. */
+  /** Takes the lease of a key. `held`: another replica has it. `none`: there is no Redis, or it is away: fetch without one. */
   acquire(key: SharedKey): Promise<Lease | "held" | "none">;
 }
 
-/** Renewed at a third of its life until it is released. */
+/** A lease that is held, and renewed until it is released. */
 export interface Lease {
   release(): void;
 }
@@ -53,16 +54,17 @@ export interface Lease {
 /** Epochs by party: an entry counts when it was asked for in the epoch that is known now. */
 export interface Purges {
   epochOf(party: string): number;
-  /** Of one party, or of all. Holds here at once; `pending`: Redis is away, other replicas learn of it later. */
+  /** Purges one party, or all. Holds here at once; `pending`: Redis is away, other replicas learn of it later. */
   purge(party?: string): Promise<"done" | "pending">;
 }
 
-/** Calls in any window, over all replicas. */
+/** Counts of calls in any window, over all replicas. */
 export interface Limiter {
   /** Takes one call in all of the windows, or none. */
   take(key: string, windows: readonly Rate[]): Promise<Grant>;
 }
 
+/** `retryIn`: time after which a call may be granted. */
 export type Grant = { readonly granted: true } | { readonly granted: false; readonly retryIn: Duration };
 
 export interface Replicas {
@@ -79,9 +81,9 @@ export interface LostReplicas {
 
 export interface SharingStatus {
   readonly redis: "off" | "up" | "away";
-  /** Why it is away, for people, printable. */
+  /** Why Redis is away, for people, printable. */
   readonly cause?: string;
-  /** Since when it is so, Unix ms. */
+  /** Since when it is up or away, Unix ms. */
   readonly since?: number;
   readonly replicas: number;
   readonly lost?: LostReplicas;

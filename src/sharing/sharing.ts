@@ -12,7 +12,7 @@ import { RedisPurges } from "./redis/purges.ts";
 import { RedisReplicas } from "./redis/replicas.ts";
 import { WindowLimiter } from "./windows.ts";
 
-/** What is still being written when the gateway stops is waited for so long. */
+/** Time that a stop waits for what is still being written. */
 const LAST_WRITES: Duration = 500;
 
 interface SharingParts {
@@ -22,7 +22,7 @@ interface SharingParts {
 }
 
 /**
- * What replicas share, over Redis where it is configured. Returns at once: Redis is connected in the background.
+ * Makes the ports to what replicas share, over Redis where it is configured. It is connected in the background.
  *
  * @param texts of the files that the configuration names, by path
  */

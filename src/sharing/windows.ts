@@ -3,15 +3,15 @@ import type { Rate } from "../config/schema.ts";
 import type { Grant, Limiter } from "./ports.ts";
 
 /**
- * A window is counted in so many slots. A call counts until its whole slot is out of the window: never more calls in any
- * window, and for a steady caller a twentieth less at the most. Redis counts in the same way (`redis/scripts.ts`).
+ * Slots in which a window is counted. A call counts until its whole slot is out of the window: never more calls in any window,
+ * and for a steady caller a twentieth less at the most. Redis counts in the same way (`redis/scripts.ts`).
  */
 export const SLOTS = 20;
 
-/** Keys are names of upstreams and groups; those of earlier configurations are forgotten beyond this. */
+/** Keys (of upstreams and groups) that are remembered; beyond it those that were used the longest ago are forgotten. */
 const MOST_KEYS = 10_000;
 
-/** Calls of one process in any window, in memory. */
+/** Counts of the calls of one process, in memory. */
 export class WindowLimiter implements Limiter {
   private readonly clock: Clock;
   private readonly counted = new Map<string, Map<Duration, Slot[]>>();
@@ -23,7 +23,7 @@ export class WindowLimiter implements Limiter {
   take(key: string, windows: readonly Rate[]): Promise<Grant> {
     const now = this.clock.now();
     const before = this.counted.get(key);
-    // Windows of another length, of the configuration before, go.
+    // Windows of an earlier configuration, of another length, go.
     const slots = new Map(windows.map(({ per }) => [per, (before?.get(per) ?? []).filter(isCounted(now, per))]));
     this.keep(key, slots);
     const retryIn = Math.max(...windows.map((window) => waitFor(window, slots.get(window.per)!, now)));
@@ -56,7 +56,7 @@ function isCounted(now: Instant, per: Duration): (slot: Slot) => boolean {
   return ({ at }) => at >= oldest;
 }
 
-/** How long until one call more makes at most `requests`; 0 when it does now. `slots` are in order. */
+/** Time until one more call keeps to `requests`; 0: it does now. `slots` are in order. */
 function waitFor({ requests, per }: Rate, slots: readonly Slot[], now: Instant): Duration {
   let over = slots.reduce((sum, { calls }) => sum + calls, 1) - requests;
   for (const { at, calls } of slots) {

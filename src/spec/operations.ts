@@ -1,11 +1,11 @@
 import type { SchemaName } from "./schemas.ts";
 
 /**
- * One record for each endpoint of the token-registry API: eleven of version 1 (CIP-56, spec.md §4) and ten of version 2
- * (CIP-112). Routes, cache keys, `ttl` keys, metrics and the console's texts follow from it.
+ * One record for each endpoint of the token-registry API: eleven of version 1 (CIP-0056) and ten of version 2 (CIP-0112).
+ * Routes, cache policies, `ttl` keys and metrics follow from it.
  */
 
-/** Where a factory's body names an instrument admin: keys from the root. */
+/** Place in a factory's body that names an instrument admin: keys from the root. */
 export interface AdminPath {
   readonly keys: readonly string[];
   /** Something else than an object on the way means that no admin is named; else such a body is refused. */
@@ -21,9 +21,9 @@ interface EndpointRecord {
 }
 
 /** A GET whose answers are cached. */
-export interface CachedRecord extends EndpointRecord {
+interface CachedRecord extends EndpointRecord {
   readonly kind: "metadata";
-  /** What it addresses: the registry's only one, one by the id in the path, or a page of a listing. */
+  /** The answer that a request means: the registry's only one, the one of the id in its path, or a page of a listing. */
   readonly address: "sole" | "id" | "page";
   /** Default of its `cache.ttl` key. */
   readonly ttl: string;
@@ -173,6 +173,19 @@ export type Endpoint = { readonly segments: readonly string[] } & (
 export const ENDPOINTS: readonly Endpoint[] = Object.entries(OPERATION_RECORDS).map(
   ([operation, record]) => ({ operation, record, segments: record.path.split("/") }) as Endpoint,
 );
+
+/** Whether a segment of an endpoint's path stands for an id. */
+export function isId(segment: string): boolean {
+  return segment.startsWith("{");
+}
+
+/** The endpoint at the segments of a path below `/registry`; undefined where there is none. */
+export function endpointAt(path: readonly string[]): Endpoint | undefined {
+  return ENDPOINTS.find(
+    ({ segments }) =>
+      segments.length === path.length && segments.every((segment, i) => isId(segment) || segment === path[i]),
+  );
+}
 
 /** Operations whose answers are cached. */
 export const CACHED_OPERATIONS: readonly CachedOperation[] = ENDPOINTS.flatMap(({ operation, record }) =>

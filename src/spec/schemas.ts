@@ -3,7 +3,7 @@ import { Compile, type Validator } from "typebox/compile";
 import { type EndpointName, OPERATION_RECORDS } from "./operations.ts";
 
 /**
- * The bodies of the API: required fields as published (CIP-56, CIP-112), everything else optional, unknown fields allowed.
+ * The bodies of the API: required fields as published (CIP-0056, CIP-0112), everything else optional, unknown fields allowed.
  */
 
 const OPEN = { additionalProperties: true };
@@ -63,7 +63,7 @@ export type SchemaName = keyof typeof SCHEMAS;
 
 const flag = Type.Optional(Type.Union([Type.Boolean(), Type.Null()]));
 
-/** Request bodies: types alone, nothing inside `choiceArguments` and `meta` (design: the registry knows better). */
+/** Request bodies: types alone, nothing inside `choiceArguments` and `meta` (the registry knows better). */
 const REQUESTS = {
   factory: Type.Object({ choiceArguments: anyObject, excludeDebugFields: flag }, OPEN),
   context: Type.Object({ meta: Type.Optional(Type.Union([anyObject, Type.Null()])), excludeDebugFields: flag }, OPEN),

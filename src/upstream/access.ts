@@ -10,16 +10,17 @@ import type { Admin } from "./admin.ts";
 import type { Credentials } from "./credentials.ts";
 import type { UpstreamObserver } from "./types.ts";
 
-/** All that it takes to ask one registry, by one configuration. Nodes outlive it: a reload gives them another. */
+/** All that it takes to ask one registry, as one configuration says. Nodes outlive it: a reload gives them the next one. */
 export interface Access {
   readonly config: UpstreamConfig;
   /** `limits.responseBody`. */
   readonly answerLimit: Size;
   readonly admin: Admin;
-  /** Why the upstream is not used: nodes, or upstreams, that contradict each other. */
+  /** Says why the upstream is not used: upstreams or nodes contradict each other. */
   readonly whyDisabled: () => GatewayError | undefined;
   readonly credentials: Credentials;
   readonly rate: RateLimit | undefined;
+  /** For calls at once. */
   readonly places: ConcurrencyLimit;
   readonly budget: RetryBudget;
   readonly clock: Clock;

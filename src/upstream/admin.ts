@@ -1,9 +1,9 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 
-/** How often at most what was stored of a registry goes. */
+/** Least time between two events of a wrong admin: each purges the registry. */
 const FORGET_EVERY: Duration = 60_000;
 
-/** Told by what the nodes say of their admin. */
+/** Events of what nodes say of their admin. */
 export interface AdminEvents {
   /** The first node has told it. */
   readonly onLearned: (party: string) => void;
@@ -20,7 +20,7 @@ export class Admin {
   private readonly clock: Clock;
   private forgotAt: Instant = -Infinity;
 
-  /** @param learned what was learned before a reload */
+  /** @param known its `learned` is what was learned before a reload */
   constructor(
     known: { configured: string | undefined; learned: string | undefined },
     events: AdminEvents,
@@ -36,7 +36,7 @@ export class Admin {
     return this.configured ?? this.learned;
   }
 
-  /** Whether a node that names this party is one of this registry's. */
+  /** Whether a node that names this party is this registry's. Where no party is known, this one is learned. */
   accepts(named: string): boolean {
     if (this.party === undefined) {
       this.learned = named;
@@ -45,7 +45,7 @@ export class Admin {
     return named === this.party;
   }
 
-  /** A node that carried calls names another party. */
+  /** Notes that a node that carried calls names another party. */
   noteWrong(): void {
     const now = this.clock.now();
     if (this.party === undefined || now - this.forgotAt < FORGET_EVERY) return;

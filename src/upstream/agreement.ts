@@ -9,10 +9,10 @@ import type { Node } from "./node.ts";
 import { chooseNode } from "./node-state.ts";
 import type { Answer } from "./types.ts";
 
-/** Nodes that said the same, and what the first of them said. */
+/** Nodes that said the same: how many, and the answer of the first. */
 interface Side {
   readonly first: Answer | GatewayError;
-  voices: number;
+  nodes: number;
 }
 
 /**
@@ -26,19 +26,20 @@ export async function agree(run: Run): Promise<Answer> {
   const wanted = run.access.config.agreement;
   await whenFree(run, wanted);
   return new Promise((resolve, reject) => {
-    new Ballot(run, (outcome) => {
+    new Agreement(run, (outcome) => {
       if (outcome instanceof GatewayError) reject(outcome);
       else resolve(outcome);
     }).askMore(wanted);
   });
 }
 
-class Ballot {
+/** One agreed call: who is being asked, and what came so far. */
+class Agreement {
   private readonly run: Run;
   private readonly onEnd: (outcome: Answer | GatewayError) => void;
   private readonly asked = new Set<Leash>();
   private readonly sides = new Map<string, Side>();
-  /** What a limit of ours said, or that the client is gone. */
+  /** A limit of ours refused, or the client is gone: nobody else is asked. */
   private refusal: GatewayError | undefined;
   private failure: Failure | undefined;
   private isOver = false;
@@ -48,19 +49,20 @@ class Ballot {
     this.onEnd = onEnd;
   }
 
+  /** Asks so many more nodes, where there are as many. The call ends when none is being asked. */
   askMore(count: number): void {
     for (let i = 0; i < count; i += 1) {
       const candidates = this.run.candidates();
       if (candidates.length === 0 || this.isOver || this.refusal !== undefined) break;
       this.ask(chooseNode(candidates, Math.random));
     }
-    if (this.asked.size === 0 && !this.isOver) this.end(this.verdict());
+    if (this.asked.size === 0 && !this.isOver) this.end(this.whyNoAgreement());
   }
 
   private ask(node: Node): void {
     const leash = this.run.leash();
     this.asked.add(leash);
-    // Counted as tried before the attempt begins, so that the next one is another.
+    // Before the attempt begins, so that the next node is another.
     this.run.tried.add(node);
     attempt(this.run, node, leash).then(
       (outcome) => this.hear(leash, outcome),
@@ -80,34 +82,35 @@ class Ballot {
     const meaning = meaningOf(this.run.call.operation as PostOperation, said);
     const wanted = this.run.access.config.agreement;
     if (meaning !== undefined) {
-      const side = this.sides.get(meaning) ?? { first: said, voices: 0 };
+      const side = this.sides.get(meaning) ?? { first: said, nodes: 0 };
       this.sides.set(meaning, side);
-      side.voices += 1;
-      if (side.voices === wanted) return this.end(side.first, "agreed");
+      side.nodes += 1;
+      if (side.nodes === wanted) return this.end(side.first, true);
     }
-    // Those that are still asked may say what the largest side says.
+    // The nodes that are still being asked may say what the largest side says.
     this.askMore(Math.max(0, wanted - this.largest() - this.asked.size));
   }
 
   private largest(): number {
-    return Math.max(0, ...[...this.sides.values()].map(({ voices }) => voices));
+    return Math.max(0, ...[...this.sides.values()].map(({ nodes }) => nodes));
   }
 
-  private end(outcome: Answer | GatewayError, voted?: "agreed" | "disagreed"): void {
+  private end(outcome: Answer | GatewayError, isAgreed = false): void {
     this.isOver = true;
     for (const leash of this.asked) leash.cut();
     const { observer, config } = this.run.access;
     const isDisagreement = outcome instanceof GatewayError && outcome.code === "nodes_disagree";
-    if (voted !== undefined || isDisagreement) observer.agreed(config.name, voted ?? "disagreed");
+    if (isAgreed || isDisagreement) observer.agreed(config.name, isAgreed ? "agreed" : "disagreed");
     this.onEnd(outcome);
   }
 
-  private verdict(): GatewayError {
+  /** The error when there is nobody left to ask. */
+  private whyNoAgreement(): GatewayError {
     if (this.refusal !== undefined) return this.refusal;
     const { config } = this.run.access;
     const wanted = config.agreement;
-    const failed = this.failure === undefined ? "" : `; the last one that failed ${this.failure.text}`;
-    const text = `at most ${this.largest()} of the nodes of the registry "${config.name}" gave the same answer, and ${wanted} have to${failed}; try again later`;
+    const why = this.failure === undefined ? "" : `; the last one that failed ${this.failure.text}`;
+    const text = `at most ${this.largest()} of the nodes of the registry "${config.name}" gave the same answer, and ${wanted} have to${why}; try again later`;
     return new GatewayError("nodes_disagree", text);
   }
 }

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { isHtml, readJson } from "../bodies/answer.ts";
+import type { Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { type Fields, retryAfter } from "../fields.ts";
 import { isObject } from "../json.ts";
@@ -12,7 +13,7 @@ import type { Answer } from "./types.ts";
 /** A complete answer as it came from the wire, its content coding undone. */
 export type RawAnswer = Omit<Answer, "json">;
 
-/** All that has to be known of the question to read an answer. */
+/** The question, as far as it takes to read its answer. */
 export interface Question {
   /** The upstream's alias. */
   readonly upstream: string;
@@ -37,7 +38,7 @@ const BUSY: Readonly<Record<number, FailureReason>> = {
   504: "http_504",
 };
 
-/** Reads what an answer means: one that may go to the client, or a failure. */
+/** Reads an answer: it may go to the client, or is a failure. */
 export function readAnswer(raw: RawAnswer, question: Question): Answer | Failure {
   const { status, fields, body } = raw;
   const refusal = refuseStatus(status, question);
@@ -53,22 +54,20 @@ export function readAnswer(raw: RawAnswer, question: Question): Answer | Failure
   if (status === 404 && isHtml(fields, body) && !isOfVersion2(question.operation)) {
     return failed("wrong_url", question.upstream);
   }
-  const own = isObject(read?.json) && typeof read.json["error"] === "string";
-  const last = own ? { ...raw, json: read.json } : inOurForm(raw, question);
+  const isStandard = isObject(read?.json) && typeof read.json["error"] === "string";
+  const last = isStandard ? { ...raw, json: read.json } : inOurForm(raw, question);
   const reason = betterElsewhere(raw, question);
   if (reason !== undefined) return new Failure(reason, last);
   return last instanceof GatewayError ? new Failure("http_error", last, `answered ${status}`) : last;
 }
 
-/** Why an answer of this status goes to nobody whatever its body says. */
+/** Says why an answer of this status goes to nobody, whatever its body says; undefined: the body counts. */
 function refuseStatus(status: number, { upstream, isConditional, hasOwnCredentials }: Question): Failure | undefined {
   // RFC 9110 §15: a status beyond 599 is none.
   if (status > 599)
     return failed("protocol", upstream, { text: `answered with the status ${status}, which HTTP does not have` });
-  if (status === 304)
-    return isConditional
-      ? undefined
-      : failed("protocol", upstream, { text: "answered 304 to a request without conditions" });
+  if (status === 304 && isConditional) return undefined;
+  if (status === 304) return failed("protocol", upstream, { text: "answered 304 to a request without conditions" });
   if (status >= 300 && status < 400) {
     const text = `answered with a redirect (${status}), which is not followed; its URL is probably wrong`;
     return failed("redirect", upstream, { text });
@@ -79,7 +78,7 @@ function refuseStatus(status: number, { upstream, isConditional, hasOwnCredentia
   return undefined;
 }
 
-/** An answer about something else than was asked for would be stored, or misroute what comes: its connection is not trusted. */
+/** Checks that a success is about what was asked for: it is stored, or decides where other requests go. */
 function readSuccess(answer: Answer, question: Question): Answer | Failure {
   const { json } = answer;
   const { upstream, operation, id, admin } = question;
@@ -93,13 +92,13 @@ function readSuccess(answer: Answer, question: Question): Answer | Failure {
   return problem === undefined ? answer : failed("unreadable", upstream, { text });
 }
 
-/** Why another node would be worth asking although this is an answer. */
+/** Says why another node is worth asking although this is an answer; undefined: none is. */
 function betterElsewhere(raw: RawAnswer, { operation, wallNow }: Question): FailureReason | undefined {
   if (raw.status === 404) return isIndexedLate(operation) ? "not_found" : undefined;
   return isConflict(raw, wallNow) ? undefined : BUSY[raw.status];
 }
 
-/** Nodes learn of contracts and instruments one after the other. */
+/** Whether it asks for a contract or an instrument, of which nodes learn one after the other. */
 function isIndexedLate(operation: Operation): boolean {
   if (operation === "pass_through") return false;
   return operation === "instrument" || OPERATION_RECORDS[operation].kind === "context";
@@ -114,7 +113,7 @@ export function isConflict(
   return /^\s*\{[^]*(?:ABORTED|reassign)/i.test(body.toString("utf8", 0, 4_096));
 }
 
-/** An error of the registry's in another form than the standard's. */
+/** Makes one of ours of a registry's error that is not in the standard's form. */
 function inOurForm(raw: RawAnswer, { upstream, operation, wallNow }: Question): GatewayError {
   const { status, fields, body } = raw;
   if (status === 404 && isOfVersion2(operation)) {
@@ -126,7 +125,7 @@ function inOurForm(raw: RawAnswer, { upstream, operation, wallNow }: Question): 
   return new GatewayError("upstream_error", text, { status, retryAfter: retryAfter(fields, wallNow) });
 }
 
-/** How long a node is left alone that answered 429: for its `Retry-After`, 1 s without, 1 min at most. In ms. */
-export function pauseAfter429(fields: Fields, wallNow: number): number {
+/** Pause of a node that answered 429: its `Retry-After`, 1 s without, 1 min at most. */
+export function pauseAfter429(fields: Fields, wallNow: number): Duration {
   return Math.min(retryAfter(fields, wallNow) ?? 1, 60) * 1_000;
 }

@@ -1,6 +1,5 @@
 import type { Dispatcher } from "undici";
 import { decodeBody } from "../bodies/answer.ts";
-import type { Instant } from "../clock.ts";
 import { type Fields, fieldsOfDecodedBody, fieldValue, filterFields } from "../fields.ts";
 import { formatSize } from "../units.ts";
 import { isConflict, pauseAfter429, type Question, type RawAnswer, readAnswer } from "./answer.ts";
@@ -11,24 +10,22 @@ import type { Node } from "./node.ts";
 import type { Answer, Call } from "./types.ts";
 
 /** A question to a node: a call, or its info. */
-export interface Asked extends Pick<
-  Call,
-  "operation" | "method" | "base" | "path" | "fields" | "body" | "id" | "condition"
-> {
+export interface Asked extends Omit<Call, "priority" | "signal" | "onEnd"> {
   /** Fields that show who the gateway is. */
   readonly credentials: Fields;
   /** The admin that an info has to name; undefined: whoever it is. */
   readonly admin: string | undefined;
-  readonly deadline: Instant;
   readonly leash?: Leash | undefined;
 }
 
-/** All that goes to a registry besides what the call says. */
+/** Fields of each request, besides those of its call. */
 const OWN_FIELDS: Fields = ["accept", "application/json", "accept-encoding", "identity"];
+/** Fields that end with a content coding. */
+const OF_CODED_BODY: ReadonlySet<string> = new Set(["content-encoding", "content-length"]);
 
 /**
- * Asks over one connection, which is closed where it can carry no more, and notes what the answer says of the node but its
- * state.
+ * Asks over one connection, and notes what the answer says of the node: that it answers, a pause, refused credentials. Where
+ * the connection can carry no more, it is closed.
  *
  * @throws GatewayError `client_gone` when the leash is cut, `overloaded`
  */
@@ -38,10 +35,8 @@ export async function ask(node: Node, connection: Connection, asked: Asked): Pro
   const received = await exchange(connection, requestOf(node, asked), { clock, deadline, limit, leash });
   if (received.kind === "fault") {
     const { reason, cause, isSent } = received;
-    const text =
-      reason === "too_large"
-        ? `answered with more than the ${formatSize(limit)} that limits.responseBody allows`
-        : undefined;
+    const tooLarge = `answered with more than the ${formatSize(limit)} that limits.responseBody allows`;
+    const text = reason === "too_large" ? tooLarge : undefined;
     node.connections.avoid(connection);
     return failed(reason === "reset" && !isSent ? "unsent" : reason, config.name, { cause, text });
   }
@@ -62,8 +57,8 @@ function requestOf(
   const { dialer } = node.connections;
   const headers = [...OWN_FIELDS, ...fields, ...credentials, ...dialer.fields];
   if (condition?.node === node.url) headers.push(...condition.fields);
-  const place = base === "registry" ? node.basePath + path : path;
-  return { method, path: dialer.pathPrefix + place, headers, body: body ?? null };
+  const ownPath = base === "registry" ? node.basePath + path : path;
+  return { method, path: dialer.pathPrefix + ownPath, headers, body: body ?? null };
 }
 
 function questionOf(node: Node, { operation, id, admin, condition, fields }: Asked): Question {
@@ -82,7 +77,7 @@ function questionOf(node: Node, { operation, id, admin, condition, fields }: Ask
   };
 }
 
-/** At once where nothing is coded; without a body there is nothing to decode, whatever the fields say (RFC 9110 §15.4.5). */
+/** Undoes content codings; synchronous where there are none, or no body, whatever the fields say (RFC 9110 §15.4.5). */
 function withoutCoding(node: Node, received: Received): RawAnswer | Promise<RawAnswer | Failure> {
   const raw = { ...received, node: node.url };
   return received.body.length === 0 || !received.fields.includes("content-encoding") ? raw : decoded(node, raw);
@@ -93,13 +88,11 @@ async function decoded(node: Node, raw: RawAnswer): Promise<RawAnswer | Failure>
   const body = await decodeBody(raw.fields, raw.body, answerLimit);
   if (body === "too_large") return failed("too_large", config.name);
   if (typeof body === "string") return failed("coding", config.name);
-  const fields = filterFields(
-    fieldsOfDecodedBody(raw.fields),
-    (name) => name !== "content-encoding" && name !== "content-length",
-  );
+  const fields = filterFields(fieldsOfDecodedBody(raw.fields), (name) => !OF_CODED_BODY.has(name));
   return { ...raw, body, fields };
 }
 
+/** Notes what a 429 or a 401 says of the node. */
 function noteStatus(node: Node, { status, fields, body }: Pick<Received, "status" | "fields" | "body">): void {
   const { clock, config, credentials } = node.access;
   if (status === 429) {

@@ -7,15 +7,16 @@ import type { Access } from "./access.ts";
 import { ask, type Asked } from "./ask.ts";
 import { Connection, holdsYet } from "./connection.ts";
 import { Leash } from "./exchange.ts";
-import { Failure, leftAlone } from "./failure.ts";
+import { Failure, nodePaused } from "./failure.ts";
 import type { Node } from "./node.ts";
 import { connect, inTime } from "./proving.ts";
 import type { Answer, Call } from "./types.ts";
 
+/** Counts and times of a call so far. */
 interface Tally {
   attempts: number;
   lastNode: Node | undefined;
-  /** In queues: for a place, for the limit, for a connection and its proof. */
+  /** As `CallReport` tells it. */
   waited: Duration;
   waitedForLimit: Duration;
   waitedForPauses: Duration;
@@ -23,13 +24,15 @@ interface Tally {
   notFound: number;
 }
 
-/** One call while it runs: its time, and what came of it so far. */
+/** One call while it runs: its deadline, who was asked, and what came of it so far. */
 export class Run implements Turn {
   readonly access: Access;
   readonly nodes: readonly Node[];
   readonly call: Call;
   readonly began: Instant;
   readonly deadline: Instant;
+  readonly signal: AbortSignal | undefined;
+  readonly priority: Turn["priority"];
   readonly tried = new Set<Node>();
   readonly tally: Tally = {
     attempts: 0,
@@ -47,14 +50,8 @@ export class Run implements Turn {
     this.call = call;
     this.began = access.clock.now();
     this.deadline = Math.min(call.deadline, this.began + access.config.timeout);
-  }
-
-  get signal(): AbortSignal | undefined {
-    return this.call.signal;
-  }
-
-  get priority(): Turn["priority"] {
-    return this.call.priority;
+    this.signal = call.signal;
+    this.priority = call.priority;
   }
 
   /** A leash for one attempt, until {@link release}. */
@@ -69,25 +66,25 @@ export class Run implements Turn {
     this.leashes.delete(leash);
   }
 
-  /** Nobody wants the answer any more. */
+  /** Ends all attempts: nobody wants the answer any more. */
   readonly cutAll = (): void => {
     for (const leash of this.leashes) leash.cut();
   };
 
-  /** Nodes that may be asked now and were not yet. */
+  /** Nodes that may be asked now, and that this call has not tried. */
   free(): Node[] {
     const now = this.access.clock.now();
     return this.nodes.filter((node) => node.mayBeAsked && !node.isPaused(now) && !this.tried.has(node));
   }
 
-  /** Of these the ones that are up; where none is, those that have not told yet. */
+  /** Free nodes that are up; where none is, those that have not told their admin yet. */
   candidates(): Node[] {
     const free = this.free();
     const up = free.filter(({ state }) => state === "up");
     return up.length > 0 ? up : free;
   }
 
-  /** What `work` gives; the time counts as waited. */
+  /** Waits for `work`, and counts the time as waited. */
   async wait<T>(work: Promise<T>): Promise<T> {
     const { clock } = this.access;
     const began = clock.now();
@@ -100,7 +97,7 @@ export class Run implements Turn {
 }
 
 /**
- * One attempt at one node: proof, credentials, connection, limit, answer. The limit comes last, because what is granted is to
+ * Asks one node: proof, credentials, connection, limit, answer. The limit comes last, because what is granted is to
  * arrive at once: a handshake in between would move calls from one window into the next.
  *
  * @throws GatewayError of our own limits, where credentials cannot be had, and `client_gone` when the leash is cut
@@ -113,11 +110,11 @@ export async function attempt(run: Run, node: Node, leash: Leash): Promise<Answe
       const failure = await run.wait(inTime(node, node.ask(run.priority), run));
       if (failure !== undefined) return failure;
     }
-    // What infos said meanwhile may be that the upstream is another's twin, or that its nodes contradict each other.
+    // Infos that came meanwhile may have named another upstream's admin, or different ones.
     const disabled = run.access.whyDisabled();
     if (disabled !== undefined) throw disabled;
-    const shown = run.access.credentials.fields(run);
-    const credentials = shown instanceof Promise ? await run.wait(shown) : shown;
+    const fields = run.access.credentials.fields(run);
+    const credentials = fields instanceof Promise ? await run.wait(fields) : fields;
     return await askNode(run, node, { credentials, leash });
   } finally {
     node.inFlight -= 1;
@@ -125,12 +122,13 @@ export async function attempt(run: Run, node: Node, leash: Leash): Promise<Answe
   }
 }
 
+/** Parts of an attempt besides its call. */
 interface Own {
   readonly credentials: Fields;
   readonly leash: Leash;
 }
 
-/** Over idle connections as long as they turn out to be closed before anything is sent; then over a new one. */
+/** Asks over idle connections, as long as they turn out to be closed before anything is sent; then over a new one. */
 async function askNode(run: Run, node: Node, own: Own): Promise<Answer | Failure> {
   const { access, call, tally } = run;
   const { clock, config, observer, rate } = access;
@@ -153,7 +151,7 @@ async function askNode(run: Run, node: Node, own: Own): Promise<Answer | Failure
     const pause = isCounted ? 0 : node.pausedUntil - clock.now();
     if (pause > 0 && connection instanceof Connection) {
       node.connections.give(connection);
-      return leftAlone(config.name, pause);
+      return nodePaused(config.name, pause);
     }
     if (!isCounted) tally.attempts += 1;
     isCounted = true;
@@ -174,7 +172,7 @@ function giveBack({ connections }: Node, connection: Connection): (error: unknow
   };
 }
 
-/** @returns when it was granted */
+/** Takes one call from the rate limit. @returns when it was granted */
 async function takeLimit(run: Run, rate: RateLimit, leash: Leash): Promise<Instant> {
   const { clock } = run.access;
   const began = clock.now();
@@ -198,7 +196,7 @@ async function askOver(node: Node, connection: Connection, asked: Asked & Own): 
   return outcome;
 }
 
-/** How long an attempt has that began then: all the time that is left where there is nobody else to ask. */
+/** The deadline of an attempt that began then: the call's own where there is nobody else to ask. */
 function turnOf(run: Run, began: Instant): Turn {
   const { call, nodes, deadline, access } = run;
   const isSole = nodes.length === 1 || call.operation === "pass_through" || run.candidates().length === 0;

@@ -12,7 +12,7 @@ import { chooseNode } from "./node-state.ts";
 import type { Answer, Call } from "./types.ts";
 
 /**
- * One call to a registry: a place, a node that is up, attempts until one brings an answer, or the end.
+ * Makes a call to a registry: takes a place, and has nodes asked until one answers, or as many agree as have to.
  *
  * @throws GatewayError alone
  */
@@ -39,31 +39,33 @@ export async function makeCall(access: Access, nodes: readonly Node[], call: Cal
   }
 }
 
-/** Factories and contexts are asked of several nodes at once, where the configuration says so. */
+/** Whether several nodes have to say the same: of factories and contexts, where the configuration says so. */
 function isAgreed({ access, call }: Run): boolean {
   if (access.config.agreement < 2 || call.operation === "pass_through") return false;
   return OPERATION_RECORDS[call.operation].kind !== "metadata";
 }
 
-/** One node after the other, another each time, until one has an answer. */
+/** Asks one node after the other until one has an answer: another one each time, where there is one. */
 async function askInTurn(run: Run): Promise<Answer> {
   const { observer, config } = run.access;
   let node: Node | undefined = await firstNode(run);
   let last: Failure | undefined;
-  for (let attempts = 1; node !== undefined; attempts += 1) {
+  let attempts = 0;
+  while (node !== undefined) {
     const outcome: Answer | Failure | GatewayError = await race(run, node).catch(ownRefusal);
     if (!(outcome instanceof Failure)) {
       if (!(outcome instanceof GatewayError)) return outcome;
-      // A limit of ours lets no other attempt through: what the first one brought stands.
+      // A limit of ours refuses another attempt: what the last one brought stands.
       if (last === undefined) throw outcome;
       break;
     }
-    if (last === undefined && isLeftAlone(run, node, outcome)) {
+    if (last === undefined && wasPaused(run, node, outcome)) {
       run.tried.delete(node);
       node = await firstNode(run);
       continue;
     }
-    // Another node was asked about a 404, too: its answer would have gone, its failure does not.
+    attempts += 1;
+    // This node was asked because another one said 404: its answer would have gone to the client, its failure does not.
     const isAskedElsewhere = last?.reason === "not_found";
     if (!isAskedElsewhere) last = outcome;
     const isOver = isAskedElsewhere || run.tally.notFound > 1 || attempts > config.retries;
@@ -73,32 +75,33 @@ async function askInTurn(run: Run): Promise<Answer> {
   return give(run, last!);
 }
 
-/** It answered 429 before this call was sent: that is no answer to this one, which goes elsewhere or waits for the pause. */
-function isLeftAlone({ access }: Run, node: Node, { last }: Failure): boolean {
+/** Whether another call's 429 paused the node before this call was sent: it goes elsewhere, or waits for the pause to end. */
+function wasPaused({ access }: Run, node: Node, { last }: Failure): boolean {
   const isRefusal = last instanceof GatewayError && last.code === "upstream_paused";
   return isRefusal && node.isPaused(access.clock.now());
 }
 
+/** Makes an outcome of an error of ours; that the client is gone stays an error. */
 function ownRefusal(error: unknown): GatewayError {
   if (error instanceof GatewayError && !isClientGone(error)) return error;
   throw error;
 }
 
-/** The node that is asked once more, paid from the budget; undefined: none. */
+/** Chooses the node of the next attempt, and pays for it from the budget; undefined: there is no other attempt. */
 function nextNode(run: Run, node: Node, { row }: Failure): Node | undefined {
   const { access, call, deadline } = run;
   if (call.operation === "pass_through" || access.clock.now() >= deadline) return undefined;
   const others = row.elsewhere ? run.candidates() : [];
-  const isAgain = row.again === "yes" || (row.again === "address" && node.connections.hasSeveral);
-  const mayBeAgain = isAgain && node.state === "up" && !node.isPaused(access.clock.now());
+  const isWorthIt = row.again === "yes" || (row.again === "address" && node.connections.hasSeveral);
+  const mayBeAgain = isWorthIt && node.state === "up" && !node.isPaused(access.clock.now());
   if (others.length === 0 && !mayBeAgain) return undefined;
   if (!access.budget.tryPay("retry")) return undefined;
   return others.length === 0 ? node : chooseNode(others, Math.random);
 }
 
-/** The last word: the registry's own error, or one of ours. */
+/** Gives the registry's own error as the answer, or throws one of ours. */
 function give({ access, tally, began, deadline }: Run, { reason, last }: Failure): Answer {
-  // The node had less than half of the call's time: it is the limit that made it late.
+  // The limit took more than half of the call's time: it is what made the node late.
   if (reason === "late" && tally.waitedForLimit > (deadline - began) / 2) throw limitTookTheTime(access);
   if (last instanceof GatewayError) throw last;
   return last;
@@ -109,22 +112,23 @@ function limitTookTheTime({ config }: Access): GatewayError {
   return new GatewayError("rate_limited", text, { retryAfter: 1 });
 }
 
-/** The node to ask first. @throws GatewayError where there is none */
+/** Chooses the node to ask first: the one of the call's condition, where it is free. @throws GatewayError: none is free */
 async function firstNode(run: Run): Promise<Node> {
   await whenFree(run, 1);
   const free = run.candidates();
-  const wanted = free.find(({ url }) => url === run.call.condition?.node);
-  const chosen = wanted ?? chooseNode(free, Math.random);
+  const conditional = free.find(({ url }) => url === run.call.condition?.node);
+  const chosen = conditional ?? chooseNode(free, Math.random);
   for (const node of free) if (node !== chosen) node.askIfSilent();
   return chosen;
 }
 
-/** One attempt, and a second one beside it at another node where the first is late. The first answer wins, and ends the other. */
+/** Makes an attempt, and a second one at another node where it is late. The first answer wins, and ends the other. */
 function race(run: Run, first: Node): Promise<Answer | Failure> {
   const { access, nodes, call } = run;
   const { hedgeAfter } = access.config;
-  const leash = run.leash();
-  if (hedgeAfter === 0 || nodes.length === 1 || call.operation === "pass_through") return attempt(run, first, leash);
+  const firstLeash = run.leash();
+  if (hedgeAfter === 0 || nodes.length === 1 || call.operation === "pass_through")
+    return attempt(run, first, firstLeash);
   return new Promise((resolve, reject) => {
     const racers = new Set<Leash>();
     let last: Failure | undefined;
@@ -145,14 +149,14 @@ function race(run: Run, first: Node): Promise<Answer | Failure> {
       attempt(run, node, leash).then(end, (error: GatewayError) => end(undefined, error));
     };
     const cancelTimer = access.clock.after(hedgeAfter, () => {
-      const hedge = leash.isLimited ? undefined : payHedge(run);
+      const hedge = firstLeash.isLimited ? undefined : payHedge(run);
       if (hedge !== undefined) enter(hedge.node, run.leash(), hedge.leave);
     });
-    enter(first, leash);
+    enter(first, firstLeash);
   });
 }
 
-/** A second node for a call that is late, and its place; all or nothing. */
+/** Pays for a hedge: a second node, and a place; undefined: one of these is not to be had, or the budget has no more. */
 function payHedge(run: Run): { readonly node: Node; readonly leave: Leave } | undefined {
   const { places, budget, observer, config } = run.access;
   const others = run.candidates().filter(({ state }) => state === "up");

@@ -3,15 +3,17 @@ import { Client, type Dispatcher } from "undici";
 import type { Duration, Instant } from "../clock.ts";
 import type { Failure } from "./failure.ts";
 
-/** All that is known of the registry at one remote address. Through a proxy, which hides it, each connection has one of its own. */
+/** All that is known of the registry at one remote address. A proxy hides the address: there, each connection has its own. */
 export interface Proof {
-  /** When its info named the admin; a proof holds only while a connection to the address has been open ever since. */
+  /** When its info named the admin. The proof ends when no connection to the address is open any more. */
   at: Instant;
+  /** Connections to the address that are open. */
   open: number;
-  /** A node that closes behind its info is believed for a second. */
+  /** Until then a node is believed that closed its last connection right behind its info. */
   graceUntil: Instant;
-  /** Another address of the name is taken before: here no info was to be had, or another registry's. */
+  /** Until then other addresses of the name are taken first: here no info was to be had, or another registry's. */
   shunnedUntil: Instant;
+  /** Its last info was another registry's. */
   isAnothers: boolean;
   /** It has carried calls since it was proved. */
   hasCarried: boolean;
@@ -36,7 +38,7 @@ const CLIENT = {
 export class Connection {
   readonly proof: Proof;
   readonly address: string;
-  /** Its last answer was an info, then. */
+  /** When its info came; undefined: another answer came since. */
   infoAt: Instant | undefined;
   wasUsed = false;
   /** Its info is being asked. */
@@ -86,9 +88,9 @@ class ClosedError extends Error {
   readonly code = "ECONNRESET";
 }
 
-/** Whether a connection that might carry a call, and has waited since, still may. */
+/** Whether a connection that was fit to carry a call still is, after a wait for the limit. */
 export function holdsYet({ proof, isOpen }: Connection, now: Instant, proofEvery: Duration): boolean {
-  // Of a node that closes behind its info there is no newer proof than the one by which the connection was opened.
+  // A node that closes behind its info gives no newer proof than the one by which this connection was opened.
   const isBelieved = proof.at === -Infinity && now >= proof.shunnedUntil;
   return isOpen && (isBelieved || holds(proof, now, proofEvery));
 }

@@ -3,21 +3,23 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import { Connection, holds, MOST_IDLE, type Proof } from "./connection.ts";
 import { Dialer, type Target } from "./socket.ts";
 
-/** Closed within this behind its info, with nothing carried since. */
+/** A node that closes within this after its info, with nothing carried since, closes behind it. */
 const BEHIND_INFO: Duration = 100;
+/** Time for which such a node is believed. */
 const GRACE: Duration = 1_000;
-/** An address at which a call failed comes last for so long. */
+/** Time for which an address at which a call failed is avoided. One that gave no info is shunned, which is worse. */
 const AVOIDED: Duration = 10_000;
+/** Addresses that are remembered. Beyond it those without an open connection are forgotten. */
 const MOST_PROOFS = 64;
 
-/** The connections to a node: idle ones are kept, and forgotten when they close; and what is known of its addresses. */
+/** The connections to a node, of which idle ones are kept until they close, and what is known of its addresses. */
 export class Connections {
   readonly target: Target;
   readonly dialer: Dialer;
   private readonly clock: Clock;
   private readonly idle: Connection[] = [];
   private readonly proofs = new Map<string, Proof>();
-  /** Of the node's name, when it was last looked up. */
+  /** Addresses of the node's name, when it was last looked up. */
   private addresses: readonly string[] = [];
   private avoided = { address: "", until: -Infinity };
   private hasCarried = false;
@@ -29,7 +31,7 @@ export class Connections {
     this.dialer = new Dialer(target, (addresses) => this.order(addresses));
   }
 
-  /** A proxy hides which address answers: each connection is proved by itself. */
+  /** Whether a proxy hides which address answers: each connection is proved by itself then. */
   private get isProxied(): boolean {
     return this.target.httpProxy !== undefined;
   }
@@ -48,7 +50,7 @@ export class Connections {
     return at === -1 ? undefined : this.idle.splice(at, 1)[0];
   }
 
-  /** A new connection. Whether it may carry a call, its proof says: {@link holds}. Rejects with what the socket says. */
+  /** Opens a connection. Its proof says whether it may carry a call: {@link holds}. Rejects with what the socket says. */
   async open(): Promise<Connection> {
     const socket = await this.dialer.open();
     const proof = this.proofOf(socket.remoteAddress ?? "");
@@ -71,39 +73,39 @@ export class Connections {
     else if (connection.isOpen) this.idle.push(connection);
   }
 
-  /** A call goes over this connection. */
+  /** Notes that a call goes over this connection. */
   carry({ proof }: Connection): void {
     proof.hasCarried = true;
     this.hasCarried = true;
   }
 
-  /** Calls may have gone to whoever is at the other end: through a proxy, which hides who that is, over any connection. */
+  /** Whether calls may have gone to whoever is at the other end. A proxy hides who that is: any connection counts then. */
   mayHaveCarried({ proof }: Connection): boolean {
     return proof.hasCarried || (this.isProxied && this.hasCarried);
   }
 
-  /** A call failed at its address: the next ones meet another, where there is one. */
+  /** Has the next calls meet another address, where there is one, since one failed at this connection's. */
   avoid({ address }: Connection): void {
     this.avoided = { address, until: this.clock.now() + AVOIDED };
   }
 
-  /** The node's name has several addresses: what hangs at one may go at another. */
+  /** Whether the node's name has several addresses: what hangs at one may go at another. */
   get hasSeveral(): boolean {
     return this.goodAddresses().length > 1;
   }
 
-  /** The node's name has another address, at which an info may be had. */
+  /** Whether the node's name has another address, at which an info may be had. */
   hasOtherThan(address: string): boolean {
     return this.goodAddresses().some((each) => each !== address);
   }
 
-  /** Calls that run end as they do; no connection outlives them. */
+  /** Closes idle connections now, and others when their calls end. */
   close(): void {
     this.isClosed = true;
     for (const connection of this.idle.splice(0)) connection.close();
   }
 
-  /** The info of this connection named the admin just now. */
+  /** Notes that the info of this connection named the admin just now. */
   prove(connection: Connection): void {
     const { proof } = connection;
     const now = this.clock.now();
@@ -114,7 +116,7 @@ export class Connections {
     else this.believe(proof, now);
   }
 
-  /** No info was to be had at the address of this connection, or (`isAnothers`) another registry's. */
+  /** Notes that no info was to be had at the address of this connection, or (`isAnothers`) another registry's. */
   shun({ proof, address }: Connection, until: Instant, isAnothers: boolean): void {
     proof.at = -Infinity;
     proof.graceUntil = -Infinity;
@@ -127,16 +129,8 @@ export class Connections {
   private proofOf(address: string): Proof {
     const known = this.isProxied ? undefined : this.proofs.get(address);
     if (known !== undefined) return known;
-    const never = -Infinity;
-    const proof: Proof = {
-      at: never,
-      open: 0,
-      graceUntil: never,
-      shunnedUntil: never,
-      isAnothers: false,
-      hasCarried: false,
-      asking: undefined,
-    };
+    const never = { at: -Infinity, graceUntil: -Infinity, shunnedUntil: -Infinity };
+    const proof: Proof = { ...never, open: 0, isAnothers: false, hasCarried: false, asking: undefined };
     if (this.isProxied) return proof;
     for (const [key, { open }] of this.proofs)
       if (open === 0 && this.proofs.size >= MOST_PROOFS) this.proofs.delete(key);
@@ -156,12 +150,12 @@ export class Connections {
     proof.at = -Infinity;
   }
 
-  /** It closes behind its info: the next connections to its address would have nothing to be proved by. */
+  /** Believes a node that closes behind its info: its next connections would have nothing to be proved by. */
   private believe(proof: Proof, infoAt: Instant): void {
     if (!this.isProxied) proof.graceUntil = infoAt + GRACE;
   }
 
-  /** Drawn at random, so that a dead address costs some calls and not all; the ones to avoid last. */
+  /** Puts addresses in random order, so that a dead one costs some calls and not all; those to avoid come last. */
   private order(found: readonly LookupAddress[]): readonly LookupAddress[] {
     const now = this.clock.now();
     this.addresses = found.map(({ address }) => address);
@@ -172,7 +166,7 @@ export class Connections {
   }
 
   private goodAddresses(): readonly string[] {
-    // Those that were looked up are the proxy's.
+    // The name that was looked up is the proxy's.
     if (this.isProxied) return [];
     const now = this.clock.now();
     return this.addresses.filter((each) => !this.isShunned(each, now));

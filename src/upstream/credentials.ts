@@ -30,7 +30,7 @@ export class Credentials {
     return this.token?.fields(wait) ?? this.fixed;
   }
 
-  /** Notes that the registry answered 401: a token is asked anew at the next call. */
+  /** Notes that the registry answered 401: the next call fetches another token, where it is one. */
   refused(): void {
     this.token?.refused();
   }

@@ -4,7 +4,7 @@ import type { Fields } from "../fields.ts";
 import { printable } from "../json.ts";
 
 const LONGEST_TEXT = 300;
-/** So much of a body is looked at: what comes later would be cut off anyway. */
+/** Bytes of a body that are looked at: what comes later would be cut off anyway. */
 const LOOKED_AT = 1_024;
 
 const HIDDEN = "<address>";
@@ -12,7 +12,7 @@ const HIDDEN = "<address>";
 /** Between words, be they of a sentence, of JSON or of `name=value`. */
 const BETWEEN_WORDS = /([\s"'`{}()<>|=,;]+)/;
 
-/** Forms of what is clearly a host, with a port or without, or a place in a file of code. Keys (`transfer.instrumentId`) and party ids are not. */
+/** Forms of hosts, with a port or without, and of places in code. Keys (`transfer.instrumentId`) and party ids have none. */
 const PRIVATE_FORMS: readonly RegExp[] = [
   /^[a-z][a-z0-9+.-]*:\/\//i,
   /^(?=.*[a-z])[a-z0-9.-]+:\d{2,5}$/i,

@@ -7,7 +7,7 @@ import type { Size } from "../units.ts";
 import type { Connection } from "./connection.ts";
 import { type FailureReason, reasonOf } from "./failure.ts";
 
-/** More interim answers (1xx) than these are none. */
+/** Interim answers (1xx) beyond these are a failure. */
 const MOST_INTERIM = 20;
 
 /** An answer as it came, complete. */
@@ -19,7 +19,7 @@ export interface Received {
   readonly receivedAt: Instant;
 }
 
-/** No complete answer came. */
+/** Why no complete answer came. */
 export interface Fault {
   readonly kind: "fault";
   readonly reason: FailureReason;
@@ -51,7 +51,7 @@ export interface ExchangeOptions {
 }
 
 /**
- * One request and its answer over a connection, which is closed unless the answer came complete.
+ * Sends one request over a connection, and collects its answer. Unless that came complete, the connection is closed.
  *
  * @throws GatewayError `client_gone` when the leash is cut, `overloaded`
  */
@@ -63,7 +63,7 @@ export function exchange(
   const { clock, deadline, leash } = options;
   return new Promise((resolve, reject) => {
     let isOver = false;
-    // Assigned to a property where it is written, a function and all that it holds would be born in V8's old space.
+    // Written where it is assigned to a property, a function and all that it holds would be born in V8's old space.
     const settle = (end: Received | Fault | GatewayError): void => {
       if (isOver) return;
       isOver = true;

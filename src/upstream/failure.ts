@@ -29,7 +29,7 @@ const FINAL = { elsewhere: false, again: "no", doubts: false, code: "upstream_to
 /** The registry's own error goes to the client where no other node has a better answer. */
 const BUSY = { elsewhere: true, again: "no", doubts: true, code: "upstream_error", advice: LATER } as const;
 
-/** Why an attempt brought no answer, or one that another node may better; a label of metrics. */
+/** Reasons why an attempt brought no answer, or one that another node may better; labels of metrics. */
 export const FAILURES = {
   refused: { ...REACH, again: "yes", proxyError: "connection_refused", text: "refused the connection" },
   dns: { ...REACH, proxyError: "dns_error", text: "has a host name that does not resolve", advice: REPORT },
@@ -80,7 +80,7 @@ export class Failure {
   readonly reason: FailureReason;
   /** Says for operators what the node did: printable, the end of a sentence. */
   readonly text: string;
-  /** The client's answer when it was the last word. */
+  /** The client's answer, where no other attempt follows. */
   readonly last: GatewayError | Answer;
 
   constructor(reason: FailureReason, last: GatewayError | Answer, text: string = FAILURES[reason].text) {
@@ -94,14 +94,14 @@ export class Failure {
   }
 }
 
-export interface FailureOptions {
+interface FailureOptions {
   /** More exact than the reason's own. */
   readonly text?: string | undefined;
   /** For the log. */
   readonly cause?: unknown;
 }
 
-/** The failure of a registry that clients read of as `the registry "<alias>" <text>; <advice>`. */
+/** Makes a failure, of which clients read: `the registry "<alias>" <text>; <advice>`. */
 export function failed(reason: FailureReason, alias: string, { text, cause }: FailureOptions = {}): Failure {
   const row: Row = FAILURES[reason];
   const said = text ?? row.text;
@@ -111,19 +111,19 @@ export function failed(reason: FailureReason, alias: string, { text, cause }: Fa
   return new Failure(reason, new GatewayError(code, message, { proxyError, cause }), said);
 }
 
-/** The 429 while no node may be asked: each answered 429, and this one is asked again after `wait` ms. */
+/** Makes the 429 while all nodes are paused, the first of them for another `wait` ms. */
 export function upstreamPaused(alias: string, wait: Duration): GatewayError {
   const retryAfter = Math.max(1, Math.ceil(wait / 1_000));
   const text = `the registry "${alias}" answered 429 and is left alone for as long as it asked; try again in ${retryAfter} s`;
   return new GatewayError("upstream_paused", text, { retryAfter });
 }
 
-/** The failure of an attempt that was not made: the node answered 429, and is asked again after `wait` ms. */
-export function leftAlone(alias: string, wait: Duration): Failure {
+/** Makes the failure of an attempt that was not made: the node is paused after a 429, for another `wait` ms. */
+export function nodePaused(alias: string, wait: Duration): Failure {
   return new Failure("http_429", upstreamPaused(alias, wait));
 }
 
-/** By the codes of Node's and undici's errors. */
+/** Reasons by the codes of Node's and undici's errors. */
 const BY_CODE: Readonly<Record<string, FailureReason>> = {
   ECONNREFUSED: "refused",
   ECONNRESET: "reset",
@@ -156,7 +156,7 @@ const BY_PATTERN: readonly (readonly [RegExp, FailureReason])[] = [
   [/^HPE_/, "protocol"],
 ];
 
-/** Reads what an error of a connection means. `isAnswering`: an answer had begun. */
+/** Finds the reason that an error of a connection stands for. `isAnswering`: an answer had begun. */
 export function reasonOf(error: unknown, isAnswering: boolean): FailureReason {
   // Some versions of undici give parser errors no code.
   const isParser = error instanceof Error && error.name === "HTTPParserError";

@@ -4,11 +4,12 @@ import type { Run } from "./attempt.ts";
 import { upstreamPaused } from "./failure.ts";
 import { upstreamDown, whyDown } from "./status.ts";
 
-/** A call waits for the ends of pauses no longer, as for the limit. */
+/** Longest time that a call waits for the ends of pauses, as for the limit. */
 const LONGEST_PAUSE: Duration = 2_000;
 
 /**
- * Resolves when so many nodes may be asked that were not yet. Where 429s have left fewer, it waits for the end of their pauses.
+ * Waits until the call may ask so many nodes that it has not tried: for the ends of pauses after 429s, not for nodes that are
+ * down.
  *
  * @throws GatewayError `upstream_down`, `upstream_paused`, `client_gone`
  */
@@ -21,8 +22,8 @@ export async function whenFree(run: Run, wanted: number): Promise<void> {
     if (free + paused.length < wanted) throw tooFew(run, wanted);
     const ends = paused.map(({ pausedUntil }) => pausedUntil).toSorted((a, b) => a - b);
     const wait = ends[wanted - free - 1]! - now;
-    const most = Math.min(LONGEST_PAUSE - tally.waitedForPauses, (deadline - now) / 2);
-    if (wait > most) throw upstreamPaused(config.name, wait);
+    const longest = Math.min(LONGEST_PAUSE - tally.waitedForPauses, (deadline - now) / 2);
+    if (wait > longest) throw upstreamPaused(config.name, wait);
     tally.waitedForPauses += wait;
     await run.wait(sleep(wait, clock, signal));
     if (signal?.aborted === true) throw clientGone();

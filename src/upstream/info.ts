@@ -3,16 +3,16 @@ import type { Turn } from "../limits/queue.ts";
 import { endpointPath } from "../spec/operations.ts";
 import { ask } from "./ask.ts";
 import type { Connection } from "./connection.ts";
-import { Failure, failed, leftAlone } from "./failure.ts";
+import { Failure, failed, nodePaused } from "./failure.ts";
 import type { Node } from "./node.ts";
 import type { Answer } from "./types.ts";
 
 const INFO = { operation: "info", method: "GET", base: "registry", path: endpointPath("info"), fields: [] } as const;
 
 /**
- * Asks a node whose registry it is, over this connection, and has the node know what came of it.
+ * Asks a node for its info over this connection, and tells the node what came of it.
  *
- * @returns why that is not known; undefined: the node named the registry's admin
+ * @returns why the node is not proved; undefined: it named the registry's admin
  * @throws GatewayError of our own limit, or where credentials cannot be had
  */
 export async function askInfo(
@@ -23,19 +23,19 @@ export async function askInfo(
   const { clock, config, observer, rate, credentials } = node.access;
   const deadline = clock.now() + node.infoTimeout;
   node.info.askedAt = clock.now();
-  const shown = await credentials.fields({ deadline });
+  const fields = await credentials.fields({ deadline });
   // Last, as for a call: what is granted has to arrive at once.
   if (!node.isPaused(clock.now())) await rate?.take({ deadline, priority });
-  if (node.isPaused(clock.now())) return leftAlone(config.name, node.pausedUntil - clock.now());
+  if (node.isPaused(clock.now())) return nodePaused(config.name, node.pausedUntil - clock.now());
   const began = clock.now();
-  const answer = await ask(node, connection, { ...INFO, credentials: shown, admin: undefined, deadline });
-  const failure = judge(node, connection, answer);
+  const answer = await ask(node, connection, { ...INFO, credentials: fields, admin: undefined, deadline });
+  const failure = readInfo(node, connection, answer);
   if (failure !== undefined) node.infoFailed(connection, failure);
   observer.attemptEnded(config.name, "info", failure?.reason ?? "success", (clock.now() - began) / 1_000);
   return failure;
 }
 
-/** No ledger's party ids are longer. */
+/** Longest party id of a ledger, in characters. */
 const LONGEST_PARTY = 255;
 
 /** Whether a party may become a key of all that is stored, and a word in logs, `/status` and the console. */
@@ -43,12 +43,12 @@ function mayBeLearned(party: string): boolean {
   return party.length <= LONGEST_PARTY && printable(party, LONGEST_PARTY) === party;
 }
 
-/** Why an answer does not prove the node; where it does, the node is up. */
-function judge(node: Node, connection: Connection, answer: Answer | Failure): Failure | undefined {
+/** Reads an info. It proves the node and its connection, or gives why not. */
+function readInfo(node: Node, connection: Connection, answer: Answer | Failure): Failure | undefined {
   const { name } = node.access.config;
   if (answer instanceof Failure) {
     const { pausedUntil, access } = node;
-    if (answer.reason === "http_429") return leftAlone(name, pausedUntil - access.clock.now());
+    if (answer.reason === "http_429") return nodePaused(name, pausedUntil - access.clock.now());
     // The registry's error to this question is no answer to the client's.
     return answer.row.code === "upstream_error"
       ? failed("no_info", name, { text: `${answer.text} when asked for its info` })

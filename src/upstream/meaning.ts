@@ -6,8 +6,8 @@ import { SCHEMAS } from "../spec/schemas.ts";
 import type { Answer } from "./types.ts";
 
 /**
- * A text that is the same for two answers that say the same: the members of the published schema, in any order, without debug
- * fields and `meta`; of an error its status and what it says. Undefined: of an error that is the node's alone.
+ * A text that two answers share when they agree: the members of the published schema, in any order, without debug fields and
+ * `meta`; of an error its status and what it says. Undefined for an error that is the node's alone.
  */
 export function meaningOf(operation: PostOperation, answer: Answer | GatewayError): string | undefined {
   const { status } = answer;

@@ -2,25 +2,23 @@ import type { Duration } from "../clock.ts";
 import type { NodeState } from "./types.ts";
 
 /**
- * What an info said of a node. Nothing else changes its state: clients choose ids, and none takes a node out by what it asks
- * for. `named`: the registry's admin. `named_another`: another admin. `failed`: there was no info to be had.
+ * Outcome of a node's info, which alone changes its state: clients choose ids, and none takes a node out by what it asks for.
+ * `named`: the registry's admin. `named_another`: another admin. `failed`: there was no info to be had.
  */
 export type NodeEvent = "named" | "named_another" | "failed";
 
-/** node × event → state. */
-export const NODE_STATES: Readonly<Record<NodeState, Readonly<Record<NodeEvent, NodeState>>>> = {
-  unproved: { named: "up", named_another: "wrong", failed: "out" },
-  up: { named: "up", named_another: "wrong", failed: "out" },
-  out: { named: "up", named_another: "wrong", failed: "out" },
-  // Gone for good or not: that another registry was there is forgotten when nobody is.
-  wrong: { named: "up", named_another: "wrong", failed: "out" },
+/** The state of a node after its last info, whatever it was before: once nobody is there, another registry is forgotten. */
+export const STATE_AFTER: Readonly<Record<NodeEvent, NodeState>> = {
+  named: "up",
+  named_another: "wrong",
+  failed: "out",
 };
 
 const FIRST_DELAY: Duration = 1_000;
 const LONGEST_DELAY: Duration = 10_000;
 
 /**
- * After how long a node's info is asked again by itself; undefined: when a call needs it.
+ * Delay until a node's info is asked without a call; undefined: a call asks for it.
  *
  * @param failures infos in a row that failed
  */
@@ -36,8 +34,8 @@ export interface Candidate {
 }
 
 /**
- * Of two drawn at random the one with fewer calls in flight, of equal ones the one with an open connection: how fast a node
- * answers errors is no reason to ask it more.
+ * Draws two at random and chooses the one with fewer calls in flight, of equal ones the one with an open connection. Speed
+ * does not count: a node that answers errors is quick.
  *
  * @param candidates one at least
  */

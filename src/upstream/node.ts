@@ -4,18 +4,18 @@ import type { Access } from "./access.ts";
 import type { Connection } from "./connection.ts";
 import { Connections } from "./connections.ts";
 import type { Failure } from "./failure.ts";
-import { askAgainAfter, type Candidate, NODE_STATES, type NodeEvent } from "./node-state.ts";
+import { askAgainAfter, type Candidate, type NodeEvent, STATE_AFTER } from "./node-state.ts";
 import { askOverNew } from "./proving.ts";
 import type { Target } from "./socket.ts";
 import type { NodeState } from "./types.ts";
 
-/** A call that breaks or is late has the info asked at most so often. */
+/** Least time between two infos that are asked because a call broke or was late. */
 const DOUBT_EVERY: Duration = 5_000;
-/** A node that calls pass over has its info asked so often. */
+/** Age of the last info at which a node that calls pass over is asked anew. */
 const SILENT: Duration = 20_000;
-/** How long an address at which no info was to be had comes last among several. */
+/** Time for which an address that gave no info is tried last among several. */
 const SHUNNED: Duration = 10_000;
-/** An info that could not be asked is asked again. */
+/** Least delay after an info that was not asked: for a pause, a limit of ours, or want of credentials. */
 const ASK_LATER: Duration = 1_000;
 
 interface Health {
@@ -30,21 +30,22 @@ interface Health {
 
 /** All that is known of a node's infos. */
 interface InfoState {
-  /** The party that the last one named. */
+  /** Party that the last info named. */
   named: string | undefined;
   askedAt: Instant;
-  /** The one that is being asked. */
+  /** The question that runs, for all who wait for it. */
   asking: Promise<Failure | undefined> | undefined;
+  /** Cancels the next question that no call asks. */
   cancelTimer: CancelTimer;
 }
 
 /** One node of a registry: its state, its connections, and what its infos said. It outlives reloads. */
 export class Node implements Candidate {
   readonly url: string;
-  /** Precedes `/registry`. */
+  /** Path of the URL, which precedes `/registry`. */
   readonly basePath: string;
   readonly connections: Connections;
-  /** By the newest configuration. */
+  /** Access by the newest configuration. */
   access: Access;
   inFlight = 0;
   pausedUntil: Instant = -Infinity;
@@ -74,7 +75,7 @@ export class Node implements Candidate {
     return this.connections.hasIdle;
   }
 
-  /** It is up, or has not told yet. */
+  /** Whether calls may go there: it is up, or has not told its admin yet, which a call waits for. */
   get mayBeAsked(): boolean {
     return this.state === "up" || this.state === "unproved";
   }
@@ -83,46 +84,47 @@ export class Node implements Candidate {
     return now < this.pausedUntil;
   }
 
-  /** The registry answered 429: nothing is asked of this node for so long, whatever another 429 says. */
+  /** Leaves the node alone for so long after a 429. A shorter pause does not end a longer one. */
   pause(duration: Duration): void {
     this.pausedUntil = Math.max(this.pausedUntil, this.access.clock.now() + duration);
   }
 
+  /** Notes that an answer came. */
   answered(): void {
     this.lastAnswer = this.access.clock.wallNow();
   }
 
-  /** When its info is asked again by itself; undefined: when a call needs it. */
+  /** Instant at which its info is asked without a call; undefined: none is planned. */
   get askedAgainAt(): Instant | undefined {
     const { state, failures } = this.health;
     const delay = askAgainAfter(state, failures, this.access.config.proofEvery);
     return delay === undefined ? undefined : this.info.askedAt + delay;
   }
 
-  /** An info said this of it. */
+  /** Notes what an info said: the state that follows, a line in the log, and when the info is asked again. */
   happened(event: NodeEvent, cause?: string): void {
     const { clock, config, log } = this.access;
     const { state, since, failures } = this.health;
-    const next = NODE_STATES[state][event];
+    const next = STATE_AFTER[event];
     this.health = {
       state: next,
       cause,
       since: next === state ? since : clock.wallNow(),
       failures: event === "failed" ? failures + 1 : 0,
     };
-    this.askAgain(askAgainAfter(next, this.health.failures, config.proofEvery));
+    this.askAfter(askAgainAfter(next, this.health.failures, config.proofEvery));
     if (next === state) return;
     const line = { node: this.url, cause };
     if (next === "up") log.info(line, "the node is up");
     else log.warn(line, `the node is ${next}`);
   }
 
-  /** No info was to be had, or another registry's, wherever the node was asked. */
-  failed({ reason, text }: Failure): void {
+  /** Notes that the node gave no info, or another registry's, and has no other address. */
+  infoFailedEverywhere({ reason, text }: Failure): void {
     this.happened(reason === "wrong_admin" ? "named_another" : "failed", text);
   }
 
-  /** At the address of this connection no info was to be had, or another registry's. A 429 says nothing of the node. */
+  /** Notes that the address of this connection gave no info, or another registry's. A 429 says nothing of the node. */
   infoFailed(connection: Connection, failure: Failure): void {
     const { clock, config, admin, log } = this.access;
     const { address } = connection;
@@ -132,19 +134,19 @@ export class Node implements Candidate {
     if (isAnothers && this.connections.mayHaveCarried(connection)) admin.noteWrong();
     this.connections.shun(connection, clock.now() + (isAnothers ? config.proofEvery : SHUNNED), isAnothers);
     connection.close();
-    if (!this.connections.hasOtherThan(address)) return this.failed(failure);
+    if (!this.connections.hasOtherThan(address)) return this.infoFailedEverywhere(failure);
     log.warn({ node: this.url, address, cause: text }, "one of the node's addresses is not used");
   }
 
-  /** A call broke or was late: the info decides whether that is the node's fault. One that is not up is asked anyway. */
+  /** Has the info asked of a node that is up, after a call broke or was late: it decides whether the node is at fault. */
   doubt(): void {
     if (this.state !== "up") return;
     const wait = this.info.askedAt + DOUBT_EVERY - this.access.clock.now();
     if (wait <= 0) this.askSoon();
-    else this.askAgain(wait);
+    else this.askAfter(wait);
   }
 
-  /** A call went to another node: nobody would notice that this one, without a connection, is gone. */
+  /** Has the info asked while calls go to other nodes: without a connection, nobody would notice that this one is gone. */
   askIfSilent(): void {
     const isSilent = this.access.clock.now() - this.info.askedAt >= SILENT;
     if (isSilent && this.state === "up" && !this.hasOpenConnection && this.inFlight === 0) this.askSoon();
@@ -156,9 +158,9 @@ export class Node implements Candidate {
     this.ask("refresh").then(
       (failure) => {
         if (failure?.reason !== "http_429") return;
-        this.askAgain(Math.max(this.pausedUntil - this.access.clock.now(), ASK_LATER));
+        this.askAfter(Math.max(this.pausedUntil - this.access.clock.now(), ASK_LATER));
       },
-      () => this.askAgain(this.state === "up" ? undefined : ASK_LATER),
+      () => this.askAfter(this.state === "up" ? undefined : ASK_LATER),
     );
   }
 
@@ -173,19 +175,19 @@ export class Node implements Candidate {
     return this.info.asking;
   }
 
-  /** It was taken out of the configuration: calls that run end as they do. */
+  /** Asks nothing more, and closes idle connections: the configuration has it no more. Calls that run end as they do. */
   close(): void {
     this.info.cancelTimer();
     this.connections.close();
   }
 
-  private askAgain(delay: Duration | undefined): void {
+  private askAfter(delay: Duration | undefined): void {
     this.info.cancelTimer();
     if (delay === undefined || this.connections.isClosed) return;
     this.info.cancelTimer = this.access.clock.after(delay, () => this.askSoon());
   }
 
-  /** An info has as long as a call: a sole node may use all of it, unless another address of its name may be quicker. */
+  /** Time for an info: an attempt's, or all of a call's at a sole node, unless another address of its name may be quicker. */
   get infoTimeout(): Duration {
     const { urls, timeout, attemptTimeout } = this.access.config;
     const isSole = urls.length === 1 && !this.connections.hasSeveral;

@@ -11,20 +11,20 @@ const FETCH_WITHIN: Duration = 10_000;
 const LARGEST_ANSWER = 64 * 1024;
 /** RFC 6749 §5.1 lets `expires_in` be left out. */
 const USUAL_LIFE: Duration = 300_000;
-/** A token is renewed after this share of its life, while the old one still serves. */
+/** Share of its life after which a token is renewed, while the old one still serves. */
 const RENEW_AT = 0.8;
-/** After a failure the token endpoint is left alone for so long. */
+/** Time for which the token endpoint is left alone after a failure. */
 const PAUSE: Duration = 1_000;
-/** A younger token is not renewed for a refusal: a registry may refuse single requests whatever the token. */
+/** Least age of a token that a 401 ends: a registry may refuse single requests whatever the token. */
 const YOUNGEST_REFUSED: Duration = 10_000;
 
 type Config = NonNullable<UpstreamAuth["oauth2"]>;
 type FetchOptions = oauth.CustomFetchOptions<string, URLSearchParams>;
 type Token = { readonly fields: Fields; readonly since: Instant; readonly life: Duration };
 
-/** An access token by the client credentials grant (RFC 6749 §4.4): kept, renewed ahead of its end, one fetch for all who wait. */
+/** An access token by the client credentials grant (RFC 6749 §4.4): renewed before it ends, one fetch for all who wait. */
 export class OAuthToken {
-  /** Why the last fetch brought none, for people, without hosts. */
+  /** Why the last fetch brought no token, for people, without hosts. */
   fault: string | undefined;
   private readonly config: Config;
   private readonly clock: Clock;
@@ -39,7 +39,7 @@ export class OAuthToken {
     this.log = log;
   }
 
-  /** @throws GatewayError (in the promise) where none can be had, or not in time */
+  /** The fields that carry it. @throws GatewayError (in the promise) where none can be had, or not in time */
   fields(wait: Wait): Fields | Promise<Fields> {
     const { token } = this;
     const age = token === undefined ? Infinity : this.clock.now() - token.since;
@@ -50,6 +50,7 @@ export class OAuthToken {
     return token.fields;
   }
 
+  /** Notes a 401: the next call fetches another token. */
   refused(): void {
     if (this.token !== undefined && this.clock.now() - this.token.since >= YOUNGEST_REFUSED) this.token = undefined;
   }
@@ -86,8 +87,8 @@ export class OAuthToken {
     const secret = oauth.ClientSecretBasic(clientSecret);
     const form = { ...(scope !== undefined && { scope }), ...(audience !== undefined && { audience }) };
     // `http://` is the operator's choice, for a token endpoint on the same machine.
-    const means = { signal, [oauth.customFetch]: fetchBounded, [oauth.allowInsecureRequests]: true };
-    const answer = await oauth.clientCredentialsGrantRequest(server, client, secret, form, means);
+    const options = { signal, [oauth.customFetch]: fetchBounded, [oauth.allowInsecureRequests]: true };
+    const answer = await oauth.clientCredentialsGrantRequest(server, client, secret, form, options);
     return oauth.processClientCredentialsResponse(server, client, answer);
   }
 }
@@ -111,7 +112,7 @@ function tokenOf({ access_token: value, expires_in: seconds }: oauth.TokenEndpoi
   return { fields: ["authorization", `Bearer ${value}`], since, life };
 }
 
-/** Says nothing of the answer but its status, and its code where that is of RFC 6749 §5.2. */
+/** Says what went wrong: of an answer its status alone, and a code in the form of RFC 6749 §5.2. */
 function faultOf(error: unknown): string {
   const { status, error: code = "", cause } = error as Partial<oauth.ResponseBodyError>;
   const answered = status ?? (cause instanceof Response ? cause.status : 200);

@@ -6,11 +6,11 @@ import { Failure, failed, reasonOf } from "./failure.ts";
 import { askInfo } from "./info.ts";
 import type { Node } from "./node.ts";
 
-/** For one call a node is asked on so many connections: it may close behind its info, or its address be another registry's. */
+/** Most connections, and infos over one, for one call: a node may close behind its info, an address be another registry's. */
 const MOST_ROUNDS = 3;
 
 /**
- * A new connection that may carry a call: its address is proved, or its info is asked first.
+ * Opens a connection that may carry a call: where its address is not proved, the info is asked over it first.
  *
  * @throws GatewayError of our own limit, where credentials cannot be had, and `client_gone`
  */
@@ -20,11 +20,11 @@ export async function connect(node: Node, turn: Turn): Promise<Connection | Fail
     const connection = await openOther(node, turn, failures);
     if (connection instanceof Failure) return connection;
     const failure = await prove(node, connection, turn).catch((error: unknown) => {
-      leave(node, connection);
+      discard(node, connection);
       throw error;
     });
     if (failure === undefined && connection.isOpen) return connection;
-    leave(node, connection);
+    discard(node, connection);
     if (failure !== undefined && !mayGoElsewhere(node, connection, failure)) return failure;
     if (failure !== undefined) failures.set(connection.address, failure);
   }
@@ -32,9 +32,9 @@ export async function connect(node: Node, turn: Turn): Promise<Connection | Fail
 }
 
 /**
- * Asks a node's info over a new connection, whatever is known of its address.
+ * Asks a node's info over a new connection, even to an address that is proved.
  *
- * @returns why it is not proved
+ * @returns why the node is not proved; undefined: it is
  * @throws GatewayError as {@link connect}
  */
 export async function askOverNew(node: Node, priority: Turn["priority"]): Promise<Failure | undefined> {
@@ -44,21 +44,20 @@ export async function askOverNew(node: Node, priority: Turn["priority"]): Promis
     node.info.askedAt = clock.now();
     const connection = await openOther(node, { deadline: clock.now() + node.infoTimeout, priority }, failures);
     if (connection instanceof Failure) {
-      node.failed(connection);
+      node.infoFailedEverywhere(connection);
       return connection;
     }
-    const asked = askOnce(node, connection, priority).finally(() => node.connections.give(connection));
-    const failure = await asked;
+    const failure = await askInfoOnce(node, connection, priority).finally(() => node.connections.give(connection));
     if (failure === undefined || !mayGoElsewhere(node, connection, failure)) return failure;
     failures.set(connection.address, failure);
     if (round < MOST_ROUNDS) continue;
-    node.failed(failure);
+    node.infoFailedEverywhere(failure);
     return failure;
   }
 }
 
 /**
- * What `work` gives, as long as the one who waits has time; the work goes on for others.
+ * Waits for `work` until the deadline of `turn`, which is a failure; the work goes on for others.
  *
  * @throws GatewayError what `work` throws, and `client_gone`
  */
@@ -72,7 +71,7 @@ export async function inTime<T>({ access }: Node, work: Promise<T>, turn: Turn):
   }
 }
 
-/** @returns undefined where the connection may carry a call, or was closed behind its info */
+/** Proves a connection, by its info where need be. @returns undefined: it may carry a call, or was closed behind its info */
 async function prove(node: Node, connection: Connection, turn: Turn): Promise<Failure | undefined> {
   const { clock, config } = node.access;
   const { proof } = connection;
@@ -80,14 +79,14 @@ async function prove(node: Node, connection: Connection, turn: Turn): Promise<Fa
     const now = clock.now();
     if (holds(proof, now, config.proofEvery)) return undefined;
     if (proof.isAnothers && now < proof.shunnedUntil) return failed("wrong_admin", config.name);
-    const failure = await inTime(node, askOnce(node, connection, turn.priority), turn);
+    const failure = await inTime(node, askInfoOnce(node, connection, turn.priority), turn);
     if (failure !== undefined) return failure;
   }
   return connection.isOpen ? failed("closing", config.name) : undefined;
 }
 
-/** One info at a time for an address, whoever waits for it. */
-function askOnce(node: Node, connection: Connection, priority: Turn["priority"]): Promise<Failure | undefined> {
+/** Asks the info, or joins the question that runs at the same address: one at a time. */
+function askInfoOnce(node: Node, connection: Connection, priority: Turn["priority"]): Promise<Failure | undefined> {
   const { proof } = connection;
   if (proof.asking !== undefined) return proof.asking;
   connection.isAsked = true;
@@ -98,8 +97,8 @@ function askOnce(node: Node, connection: Connection, priority: Turn["priority"])
   return proof.asking;
 }
 
-/** Closes a connection, but for one whose info is being asked: others wait for it, and cut off it would be the node's failure. */
-function leave({ connections }: Node, connection: Connection): void {
+/** Closes a connection that is of no use. An info that runs over it ends first: others wait for it, and would see it fail. */
+function discard({ connections }: Node, connection: Connection): void {
   if (!connection.isAsked) return connection.close();
   connection.proof.asking!.then(
     () => connections.give(connection),
@@ -107,10 +106,10 @@ function leave({ connections }: Node, connection: Connection): void {
   );
 }
 
-/** At the addresses of a node's name that were asked. */
+/** Failures of infos, by the address at which they were asked. */
 type FailuresByAddress = Map<string, Failure>;
 
-/** A connection to another address than these; where it leads to one of them, the others cannot be reached. */
+/** Opens a connection to another address than these. Where it leads to one of them, no other can be reached: its failure. */
 async function openOther(node: Node, turn: Turn, failures: FailuresByAddress): Promise<Connection | Failure> {
   const opened = await open(node, turn);
   const known = opened instanceof Connection ? failures.get(opened.address) : undefined;
@@ -118,7 +117,7 @@ async function openOther(node: Node, turn: Turn, failures: FailuresByAddress): P
   return known ?? opened;
 }
 
-/** There is no info to be had at this address of the node's name, and there may be at another. */
+/** Whether another address of the node's name may give the info that this one did not. */
 function mayGoElsewhere({ connections }: Node, { address }: Connection, { reason }: Failure): boolean {
   return reason !== "http_429" && connections.hasOtherThan(address);
 }

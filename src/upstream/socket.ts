@@ -14,13 +14,13 @@ export interface Target {
 }
 
 /** Puts the addresses of a name in the order in which they are tried. */
-export type AddressOrder = (addresses: readonly LookupAddress[]) => readonly LookupAddress[];
+type AddressOrder = (addresses: readonly LookupAddress[]) => readonly LookupAddress[];
 
-/** Name resolution, TCP and TLS: who waits has a deadline of its own, and leaves sooner. */
+/** For name resolution, TCP and TLS. Whoever waits has a deadline of its own, and leaves sooner. */
 const CONNECT_TIMEOUT: Duration = 10_000;
 
 /** The proxy does not lead to the node. */
-export class ProxyError extends Error {
+class ProxyError extends Error {
   readonly code = "PROXY";
 }
 
@@ -39,7 +39,7 @@ export class Dialer {
     this.connectProxy = buildConnector(common);
   }
 
-  /** Rejects with what the socket, DNS, TLS or the proxy says. */
+  /** Opens a socket. Rejects with what the socket, DNS, TLS or the proxy says. */
   async open(): Promise<Socket> {
     const { proxy, url } = this;
     if (proxy === undefined) return opened(this.connect, placeOf(url));

@@ -6,10 +6,10 @@ import type { Access } from "./access.ts";
 import type { Node } from "./node.ts";
 import type { NodeStatus, UpstreamStatus } from "./types.ts";
 
-/** A node that is up and has not answered for so long says so. */
+/** Age of the last answer from which on the status of a node that is up tells it. */
 const LATELY: Duration = 60_000;
 
-/** A 429 is said for so long after its pause: one that comes now and then would be seen by luck alone. */
+/** Time for which a pause is told after its end: one that comes now and then would be seen by luck alone. */
 const PAUSED_LATELY: Duration = 20_000;
 
 /** The 503 while no node is up. */
@@ -20,13 +20,13 @@ export function upstreamDown({ config, clock }: Access, nodes: readonly Node[]):
   return new GatewayError("upstream_down", text, { retryAfter });
 }
 
-/** Why the first node that is down is, for clients: `it refused the connection`. */
+/** Says for clients why the first node that is not up is not: `it refused the connection`. */
 export function whyDown(nodes: readonly Node[]): string {
   const down = nodes.find(({ mayBeAsked }) => !mayBeAsked);
   return `it ${down?.health.cause ?? "has not told its admin yet"}`;
 }
 
-/** How a registry is, cause first. `disabled`: why it is not used, in words. */
+/** The state of a registry and its nodes. `disabled`: the words for why it is not used. */
 export function statusOf(access: Access, nodes: readonly Node[], disabled: string | undefined): UpstreamStatus {
   const { config, admin, places, rate, credentials } = access;
   const { party } = admin;

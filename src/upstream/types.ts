@@ -2,12 +2,13 @@ import type { Duration, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/operations.ts";
 
-/** The border of the folder: a call to a registry, and its answer. */
+/** The border of the folder: calls and answers, and what operators see of upstreams and their nodes. */
 
+/** One question to a registry. */
 export interface Call {
   readonly operation: Operation;
   readonly method: string;
-  /** `registry`: `path` begins with `/registry/` and is appended to a node's URL. `origin`: it is an extra path of the node's origin. */
+  /** `registry`: `path` begins with `/registry/`, and follows a node's URL. `origin`: it follows the node's origin. */
   readonly base: "registry" | "origin";
   /** Encoded, with its query. */
   readonly path: string;
@@ -19,11 +20,11 @@ export interface Call {
   readonly deadline: Instant;
   /** Aborts when nobody wants the answer any more. */
   readonly signal?: AbortSignal | undefined;
-  /** The only node that may be asked: a condition goes to the node that gave its `ETag`. The call goes without condition elsewhere. */
+  /** Fields for the node alone that gave their `ETag`: it is asked first, and other nodes are asked without them. */
   readonly condition?: { readonly node: string; readonly fields: Fields } | undefined;
   /** The id that the answer has to name: an instrument's. */
   readonly id?: string | undefined;
-  /** Told once, when the call has ended: for the request's log line. */
+  /** Called once, when the call has ended: for the request's log line. */
   readonly onEnd?: ((report: CallReport) => void) | undefined;
 }
 
@@ -42,25 +43,26 @@ export interface Answer {
 
 export interface CallReport {
   readonly attempts: number;
-  /** Index of the last node that was asked in `urls`; undefined: none was. */
+  /** Index in `urls` of the node that was asked last; undefined: none was. */
   readonly node: number | undefined;
-  /** Milliseconds in queues: for a place, for the limit, for a proof. */
+  /** Waits before requests were sent: for a place, a pause, credentials, the limit, a connection and its proof. */
   readonly waited: Duration;
 }
 
+/** `unproved`: has not told its admin yet. `out`: its last info failed. `wrong`: it named another admin. */
 export type NodeState = "unproved" | "up" | "out" | "wrong";
 
 export interface NodeStatus {
   /** Host and port, for operators. */
   readonly url: string;
   readonly state: NodeState;
-  /** One sentence, printable; undefined where it is up. */
+  /** One sentence, printable; undefined where all is well. */
   readonly cause?: string;
   /** Unix ms. */
   readonly since: number;
   /** Unix ms of the last answer; undefined: none yet. */
   readonly lastAnswer?: number;
-  /** Unix ms until which the last 429 of the registry is obeyed; it may have been over for some seconds. */
+  /** Unix ms until which the last 429 of the registry is obeyed; the pause may have ended some seconds ago. */
   readonly pausedUntil?: number;
   readonly inFlight: number;
 }
@@ -69,7 +71,7 @@ export interface UpstreamStatus {
   readonly name: string;
   readonly admin?: string;
   readonly mode: "normal" | "cache-only";
-  /** `up`: a node is up. `down`: none is. `disabled`: nodes or upstreams contradict each other. */
+  /** `up`: a node is. `down`: all are out or wrong. `unproved`: else. `disabled`: upstreams or nodes contradict each other. */
   readonly state: "up" | "down" | "unproved" | "disabled";
   /** One sentence, printable, cause first; undefined where all is well. */
   readonly cause?: string;
@@ -78,7 +80,7 @@ export interface UpstreamStatus {
   readonly inFlight: number;
   readonly waiting: number;
   readonly limit?: { readonly requests: string; readonly burst?: string; readonly waiting: number };
-  /** Names of credentials that cannot be had, with the cause. */
+  /** Why the gateway's own credentials cannot be had; undefined where all is well. */
   readonly credential?: string;
 }
 

@@ -1,12 +1,9 @@
-import type { Logger } from "pino";
-import { type Clock, type Wait, withDeadline } from "../clock.ts";
+import { type Wait, withDeadline } from "../clock.ts";
 import type { TlsFiles, UpstreamConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import { printable } from "../json.ts";
 import { ConcurrencyLimit } from "../limits/concurrency.ts";
-import type { RateLimit } from "../limits/rate.ts";
 import { RetryBudget } from "../limits/retry-budget.ts";
-import type { Size } from "../units.ts";
 import type { Access } from "./access.ts";
 import { Admin, type AdminEvents } from "./admin.ts";
 import { makeCall } from "./call.ts";
@@ -15,49 +12,45 @@ import { failed } from "./failure.ts";
 import { Node } from "./node.ts";
 import type { Target } from "./socket.ts";
 import { statusOf, upstreamDown } from "./status.ts";
-import type { Answer, Call, UpstreamObserver, UpstreamStatus } from "./types.ts";
+import type { Answer, Call, UpstreamStatus } from "./types.ts";
 
 /** Parts that an upstream needs besides its own keys. */
-export interface UpstreamSurroundings {
-  readonly answerLimit: Size;
-  /** Texts of files by path. */
+interface UpstreamSurroundings extends Pick<Access, "answerLimit" | "rate" | "clock" | "log" | "observer"> {
+  /** Texts of the files that the configuration names, by path. */
   readonly texts: ReadonlyMap<string, string>;
-  readonly rate: RateLimit | undefined;
   readonly events: AdminEvents;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly observer: UpstreamObserver;
 }
 
-/** One registry by one configuration. */
+/** One registry, as one configuration describes it. Its nodes may outlive it. */
 export class Upstream {
   readonly config: UpstreamConfig;
   readonly name: string;
-  /** Another upstream has the same admin, and none of the two, or that one, is pinned; set by {@link Upstreams}. */
+  /** Name of another upstream with the same admin, where this one may not use it; set by {@link Upstreams}. */
   twin: string | undefined;
   private readonly access: Access;
   private readonly nodes: readonly Node[];
 
-  /** @param previous the upstream of this name until now: limits go on, and nodes with their proofs whose URL and way stay */
+  /** @param previous the upstream of this name until now: its limits go on, and nodes whose URL, `tls` and `httpProxy` stay */
   constructor(config: UpstreamConfig, surroundings: UpstreamSurroundings, previous: Upstream | undefined) {
     const { texts, events, ...shared } = surroundings;
-    const others = { ...shared, log: shared.log.child({ upstream: config.name }) };
+    const parts = { ...shared, log: shared.log.child({ upstream: config.name }) };
     const old = previous?.access;
     const isSameAdmin = config.admin === undefined || config.admin === previous?.admin;
     const targets = config.urls.map((url) => ({ url, target: targetOf(url, config, texts) }));
     const kept = targets.map(({ url, target }) => (isSameAdmin ? previous?.findNode(url, target) : undefined));
+    // Without a node that stays, nobody vouches for it.
     const learned = kept.some((node) => node !== undefined) ? previous?.admin : undefined;
     const hasSameAuth = JSON.stringify(old?.config.auth) === JSON.stringify(config.auth);
     this.config = config;
     this.name = config.name;
     this.access = {
-      ...others,
+      ...parts,
       config,
-      admin: new Admin({ configured: config.admin, learned }, events, others.clock),
+      admin: new Admin({ configured: config.admin, learned }, events, parts.clock),
       whyDisabled: () => this.whyDisabled(),
-      credentials: (hasSameAuth ? old?.credentials : undefined) ?? Credentials.create(config.auth, others),
-      places: old?.places ?? new ConcurrencyLimit(config.concurrency, others.clock),
-      budget: old?.budget ?? new RetryBudget(others.clock),
+      credentials: (hasSameAuth ? old?.credentials : undefined) ?? Credentials.create(config.auth, parts),
+      places: old?.places ?? new ConcurrencyLimit(config.concurrency, parts.clock),
+      budget: old?.budget ?? new RetryBudget(parts.clock),
     };
     this.nodes = targets.map(({ url, target }, at) => kept[at] ?? new Node(url, target, this.access));
   }
@@ -67,7 +60,7 @@ export class Upstream {
     return this.access.admin.party;
   }
 
-  /** Begins: nodes that stay follow this configuration from now on, and those that are not up are asked for their info. */
+  /** Begins: all nodes follow this configuration from now on, and those that are not up are asked for their info. */
   start(): void {
     this.access.places.resize(this.config.concurrency);
     for (const node of this.nodes) {
@@ -76,8 +69,9 @@ export class Upstream {
     }
   }
 
+  /** Says why each request is refused, while upstreams or nodes contradict each other; undefined: they do not. */
   whyDisabled(): GatewayError | undefined {
-    const text = this.disabled();
+    const text = this.contradiction();
     return text === undefined
       ? undefined
       : new GatewayError(
@@ -87,9 +81,9 @@ export class Upstream {
   }
 
   /**
-   * The admin's party id, at once where it is known.
+   * Gives the admin's party id; where it is not known, nodes are asked.
    *
-   * @throws GatewayError why it is not to be had in time
+   * @throws GatewayError where it does not come in time, or the upstream is disabled
    */
   async learnAdmin(wait: Wait): Promise<string> {
     if (this.admin === undefined) await this.askForAdmin(wait);
@@ -98,7 +92,7 @@ export class Upstream {
     return this.admin!;
   }
 
-  /** Rejects with GatewayError alone. */
+  /** Makes a call, unless the upstream is disabled or cache-only. Rejects with GatewayError alone. */
   call(call: Call): Promise<Answer> {
     const refusal = this.config.mode === "cache-only" ? cacheOnly(this.name) : this.whyDisabled();
     if (refusal === undefined) return makeCall(this.access, this.nodes, call);
@@ -108,10 +102,10 @@ export class Upstream {
   }
 
   status(): UpstreamStatus {
-    return statusOf(this.access, this.nodes, this.disabled());
+    return statusOf(this.access, this.nodes, this.contradiction());
   }
 
-  /** Closes what the successor did not take over. A token that a call waits for still comes. */
+  /** Closes the nodes that the successor did not take over. Calls that run end as they do; tokens that they wait for come. */
   close(successor?: Upstream): void {
     for (const node of this.nodes) if (successor?.nodes.includes(node) !== true) node.close();
   }
@@ -122,14 +116,15 @@ export class Upstream {
     );
   }
 
+  /** Resolves when the first node has named its admin. */
   private async askForAdmin({ deadline, signal }: Wait): Promise<void> {
     const { clock } = this.access;
-    const able = this.nodes.filter(({ mayBeAsked }) => mayBeAsked);
-    if (able.length === 0) throw upstreamDown(this.access, this.nodes);
-    const asked = able.map(async (node) => {
+    const askable = this.nodes.filter(({ mayBeAsked }) => mayBeAsked);
+    if (askable.length === 0) throw upstreamDown(this.access, this.nodes);
+    const asked = askable.map(async (node) => {
       const failure = await node.ask("client");
       if (failure !== undefined) throw failure.last;
-      // After a reload meanwhile the node has told another upstream, and not this one, which a request may hold still.
+      // After a reload the node tells the next upstream, not this one, which a request may still hold.
       this.access.admin.accepts(node.info.named!);
     });
     const first = Promise.any(asked).catch((error: unknown) => {
@@ -138,8 +133,8 @@ export class Upstream {
     await withDeadline(first, { deadline, signal }, () => failed("late", this.name).last as GatewayError, clock);
   }
 
-  /** Nodes, or upstreams, that contradict each other. */
-  private disabled(): string | undefined {
+  /** Says which upstreams or nodes contradict each other; undefined: none. */
+  private contradiction(): string | undefined {
     if (this.twin !== undefined) {
       return `it and the registry "${this.twin}" name the same admin, and which is right cannot be known until one has it as \`admin\``;
     }

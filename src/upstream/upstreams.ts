@@ -12,7 +12,7 @@ export interface UpstreamParts {
   readonly log: Logger;
   readonly observer: UpstreamObserver;
   readonly sharing: Pick<Sharing, "limiter">;
-  /** Calls went to another registry in place of this party's: what was stored of it goes, as by a purge. */
+  /** Calls may have gone to another registry in place of this party's: what is stored of the party has to go. */
   onWrongAdmin(party: string): void;
 }
 
@@ -24,8 +24,8 @@ export class Upstreams {
   private byParty: ReadonlyMap<string, Upstream> = new Map();
 
   /**
-   * Takes over limits by name or group, and nodes with their proofs by URL. Then {@link start} this one, and {@link close}
-   * what `previous` still has.
+   * Makes the upstreams of a configuration. They share with `previous` the limits by name or group, and nodes with their
+   * proofs by URL: {@link start} the new ones, then {@link close} the previous ones.
    */
   static create(loaded: LoadedConfig, previous: Upstreams | undefined, parts: UpstreamParts): Upstreams {
     return new Upstreams(loaded, previous, parts);
@@ -53,12 +53,12 @@ export class Upstreams {
     return this.byParty.get(party);
   }
 
-  /** The only one that is enabled. */
+  /** The upstream that is the only enabled one. */
   get sole(): Upstream | undefined {
     return this.all.length === 1 ? this.all[0] : undefined;
   }
 
-  /** Some upstream has not told its admin yet: one that is not known may be that one's. */
+  /** Whether some upstream has not told its admin yet: an unknown admin may be its own. */
   get hasUnlearned(): boolean {
     return this.all.some(({ admin }) => admin === undefined);
   }
@@ -68,13 +68,13 @@ export class Upstreams {
     for (const upstream of this.all) upstream.start();
   }
 
-  /** Closes what the successor did not take over. */
+  /** Closes what the successor did not take over; without one, everything. */
   close(successor?: Upstreams): Promise<void> {
     for (const upstream of this.all) upstream.close(successor?.byName(upstream.name));
     return Promise.resolve();
   }
 
-  /** Says which upstream has which admin. Of two with the same one the pinned one has it; where none is pinned, none may use it. */
+  /** Decides which upstream has which admin. Of two with the same one the pinned one has it; else both are disabled. */
   private settle(): void {
     const parties = Map.groupBy(
       this.all.filter(({ admin }) => admin !== undefined),
@@ -93,12 +93,12 @@ export class Upstreams {
   }
 }
 
-/** A key that is alike in all replicas. */
+/** Key of a limit, the same in all replicas. */
 function limitKey({ name, rateLimit }: UpstreamConfig): string {
   return rateLimit?.group === undefined ? `upstream ${name}` : `group ${rateLimit.group}`;
 }
 
-/** One object for all of a group. What was counted before a reload is counted by the limiter, under the key. */
+/** Limits by key, one for all upstreams of a group. A reload loses no count: the limiter keeps counts by key. */
 function limitsOf(
   configs: readonly UpstreamConfig[],
   { sharing: { limiter }, clock }: UpstreamParts,

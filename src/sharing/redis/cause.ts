@@ -36,13 +36,13 @@ const MEANINGS: readonly (readonly [sign: string, meaning: string])[] = [
   ["timed out", "does not answer in time"],
 ];
 
-/** Why Redis cannot be used, for operators. It holds nothing of the error, whose text and arguments may be large. */
+/** Says for operators why Redis cannot be used. The text keeps nothing of the error alive, which may be large. */
 export function causeOf(error: unknown): string {
   const text = textOf(error);
   return MEANINGS.find(([sign]) => text.includes(sign))?.[1] ?? `cannot be used: ${printable(text)}`;
 }
 
-/** Of a cluster the client says only that all nodes failed; why, says the error of the last one. */
+/** Text of an error. A cluster's client says only that all nodes failed; the error of the last node says why. */
 function textOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown trouble";
   const { code, message, lastNodeError } = error as NodeJS.ErrnoException & { lastNodeError?: unknown };

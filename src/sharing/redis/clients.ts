@@ -4,12 +4,12 @@ import type { Duration } from "../../clock.ts";
 import type { RedisConfig, TlsFiles } from "../../config/schema.ts";
 import { SCRIPTS } from "./scripts.ts";
 
-/** A handshake, or a write that nobody waits for, is given up after it. Those who wait have a deadline of their own. */
+/** Time after which a handshake, or a write that nobody waits for, is given up. Those who wait have a deadline of their own. */
 export const GIVE_UP_AFTER: Duration = 2_000;
 
 export type Commands = Redis | Cluster;
 
-/** Clients that one session speaks through: in a cluster, the client subscribes by itself. Not connected until `connect`. */
+/** Clients of one session, not connected yet. In a cluster both are the same one. */
 export interface Clients {
   readonly commands: Commands;
   readonly subscriber: Commands;
@@ -23,7 +23,7 @@ export interface Login {
   readonly sentinelPassword?: string;
 }
 
-/** The login that a configuration names: by its keys, else in its URL (of a cluster in the first one). */
+/** Reads the login of a configuration: from its keys, else from its URL (of a cluster from the first one). */
 export function loginOf({ url, cluster, sentinel, username, password }: RedisConfig): Login {
   const inUrl = url ?? cluster?.[0];
   const { username: user = "", password: secret = "" } = inUrl === undefined ? {} : new URL(inUrl);
@@ -37,8 +37,8 @@ export function loginOf({ url, cluster, sentinel, username, password }: RedisCon
 }
 
 /**
- * Clients of a single server, a cluster, or the master that sentinels name. None of them reconnects: a session that ends is
- * followed by the next, with the login of then.
+ * Makes the clients of a single server, a cluster, or the master that sentinels name. None of them reconnects: another session
+ * follows, with the login of then.
  *
  * @param texts of the files that `tls` names, by path
  */
@@ -58,13 +58,13 @@ export function createClients(config: RedisConfig, login: Login, texts: Readonly
   };
 }
 
-/** Ends a client. One that still connects is left to that first: a TLS handshake that is cut off may emit an error to nobody. */
+/** Ends a client. One that is connecting connects first: a TLS handshake that is cut off may emit an error to nobody. */
 export function disconnect(client: Commands): void {
   if (client.status === "connecting") client.once("connect", () => client.disconnect());
   else client.disconnect();
 }
 
-/** Types are inferred: those of the client forbid what its own type of all options allows. */
+/** Options of all clients. Their type is inferred: one of them forbids what the type of all options allows. */
 const COMMON = {
   lazyConnect: true,
   connectionName: "registry-gateway",

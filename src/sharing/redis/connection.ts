@@ -15,31 +15,32 @@ import {
 import { Health } from "./health.ts";
 import { inTime, Late, TICKS } from "./in-time.ts";
 
-/** While Redis is up. */
+/** Time between refreshes while Redis is up. */
 const REFRESH_EVERY: Duration = 1_000;
 
-/** After a failure Redis is left alone for so long: one that hangs, or answers errors, costs nothing. */
+/** Time for which Redis is left alone after a failure: one that hangs, or answers errors, costs nothing. */
 const PAUSE: Duration = 500;
 
-/** Late twice in this time, it is no hiccup. */
+/** Two late answers within this are no hiccup. */
 const LATE_AGAIN: Duration = 5_000;
 
-/** What may wait to be written. Beyond it Redis does not keep up, and what comes is not worth the memory. */
+/** Bytes that may wait to be written. Beyond it Redis does not keep up, and what comes is not worth the memory. */
 const MOST_BEHIND = 16 * 2 ** 20;
 
 /** Sends a command, and rejects when it fails or is late. */
 export type Ask = <T>(command: string, send: (redis: Commands) => Promise<T>) => Promise<T>;
 
-export interface Subscription {
+/** Work that keeps what is known here equal to what Redis has. */
+interface Subscription {
   readonly channel: string;
   readonly received: (message: string) => void;
-  /** Done at each connect before anything else is asked, and each second; where it fails, Redis is away. */
+  /** Called at each connect before anything else is asked, and each second; where it fails, Redis is away. */
   readonly refresh: (ask: Ask) => Promise<unknown>;
 }
 
 export interface ConnectionOptions {
   readonly config: RedisConfig;
-  /** Of the files that `config` names, by path. */
+  /** Texts of the files that `config` names, by path. */
   readonly texts: ReadonlyMap<string, string>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -48,9 +49,9 @@ export interface ConnectionOptions {
 
 /** One connection and one subscription, from their making to their first failure. */
 interface Session extends Clients {
-  /** Why the connection broke, as the first event since it was fine said; what commands say then tells less. */
+  /** Cause of the break, by the first event since the last refresh: it tells more than what commands say after it. */
   broken: string | undefined;
-  /** When it was late last. */
+  /** When an answer was late last. */
   lateAt: Instant;
 }
 
@@ -78,12 +79,13 @@ export class RedisConnection {
     return this.health.status();
   }
 
-  /** Connects in the background, and again for ever. */
+  /** Connects in the background, and anew after each failure. */
   start(subscription: Subscription): void {
     this.subscription = subscription;
     this.open(subscription);
   }
 
+  /** Logs in by this configuration from the next session on. */
   takeLogin(config: RedisConfig): void {
     this.login = loginOf(config);
   }
@@ -119,6 +121,7 @@ export class RedisConnection {
     this.behind.add(written);
   }
 
+  /** Waits for what is being written, `timeout` at most, and ends the session. */
   async close(timeout: Duration): Promise<void> {
     this.subscription = undefined;
     this.cancelTimer();
@@ -127,13 +130,14 @@ export class RedisConnection {
     if (session !== undefined) this.fail(session, new Error("Connection is closed"));
   }
 
+  /** The session, where a command may be sent now; if not, the command is counted as skipped. */
   private usable(command: string, bytes = 0): Session | undefined {
     if (this.health.isUp && this.bytesBehind + bytes <= MOST_BEHIND) return this.session;
     this.options.observer.commandEnded(command, "skipped", 0);
     return undefined;
   }
 
-  private send<T>({ session, command, ticks }: Question, send: (redis: Commands) => Promise<T>): Promise<T> {
+  private send<T>({ session, command, ticks }: Sending, send: (redis: Commands) => Promise<T>): Promise<T> {
     const { clock } = this.options;
     return this.observed(command, () => inTime(async () => send(session.commands), ticks, clock));
   }
@@ -190,7 +194,7 @@ export class RedisConnection {
     this.refresh(session, subscription).catch((error: unknown) => this.fail(session, error));
   }
 
-  /** Leaves a Redis alone that was late once, until it has answered what no request waits for. */
+  /** Leaves Redis alone after one late answer, until it has answered a refresh, for which no request waits. */
   private doubt(session: Session, late: Late): void {
     if (this.session !== session || !this.health.isUp) return;
     const now = this.options.clock.now();
@@ -200,6 +204,7 @@ export class RedisConnection {
     this.refreshAgain(session);
   }
 
+  /** Ends the session, and begins the next one after a pause. */
   private fail(session: Session, error: unknown): void {
     if (this.session !== session) return;
     this.session = undefined;
@@ -212,7 +217,8 @@ export class RedisConnection {
   }
 }
 
-interface Question {
+/** How one command is sent. */
+interface Sending {
   readonly session: Session;
   readonly command: string;
   readonly ticks: number;

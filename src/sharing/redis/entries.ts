@@ -4,7 +4,7 @@ import type { Keys } from "./keys.ts";
 
 const LINE_END = 10;
 
-/** An entry is its head, a line end, and the bytes of its body; Redis forgets it when it may be used for nothing any more. */
+/** Entries in Redis: head, line end, bytes of the body. Redis forgets an entry when it may be used for nothing any more. */
 export class RedisEntries implements SharedEntries {
   private readonly connection: RedisConnection;
   private readonly keys: Keys;
@@ -35,7 +35,7 @@ export class RedisEntries implements SharedEntries {
   }
 }
 
-/** Bytes of their own: those of an answer may be a part of a larger block, which would be kept with them. */
+/** Copies bytes: those of Redis' answer may be a part of a larger block, which would be kept with them. */
 function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

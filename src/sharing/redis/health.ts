@@ -2,17 +2,17 @@ import type { Logger } from "pino";
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { SharingStatus } from "../ports.ts";
 
-/** A Redis that comes and goes is told no more often. */
+/** Least time between two warnings of a Redis that comes and goes. */
 const TELL_EVERY: Duration = 10_000;
 
-/** Whether Redis can be used, and since when and why not. Tells the log when that changes. */
+/** State of Redis: whether it can be used, since when, and why not. Changes are logged. */
 export class Health {
   private readonly clock: Clock;
   private readonly log: Logger;
   /** Undefined: it is up. */
   private cause: string | undefined = "is not connected yet";
   private since: number;
-  /** The cause that was told last; undefined: it was told that it is back. */
+  /** Cause that was logged last; undefined: it was logged that Redis can be used. */
   private told: string | undefined = this.cause;
   private toldAt: Instant = -Infinity;
 

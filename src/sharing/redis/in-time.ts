@@ -2,15 +2,15 @@ import type { CancelTimer, Clock, Duration } from "../../clock.ts";
 
 const TICK: Duration = 20;
 
-/** How many ticks a command is waited for: while a request waits with it, and behind all requests. */
+/** Ticks that a command is waited for: 80 ms while a request waits with it, 400 ms behind all requests. */
 export const TICKS = { request: 4, background: 20 } as const;
 
 /** No answer came in time. */
 export class Late extends Error {}
 
 /**
- * Settles as the answer does, or rejects after some ticks. A deadline of one timer would pass, in a process that was busy for
- * so long, before an answer is read that has arrived; each tick lets it be read.
+ * Settles as the answer does, or rejects after some ticks. A single timer would fire, in a process that was busy, before an
+ * answer that has arrived is read; between two ticks it is read.
  */
 export function inTime<T>(send: () => Promise<T>, ticks: number, clock: Clock): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -4,10 +4,10 @@ import type { SharedKey } from "../ports.ts";
 /** Format of all that is stored: a release that reads or writes otherwise has keys of its own. */
 const FORMAT = 1;
 
-/** A name that is longer, such as a page token, is stood for by its digest. */
+/** Longest name that stands in a key as it is. A longer one, such as a page token, is digested. */
 const LONGEST_NAME = 100;
 
-/** Keys and the channel in Redis. `{party}` is a hash tag: what is of one registry lies on one node of a cluster. */
+/** Names of the keys and of the channel in Redis. `{party}` is a hash tag: a registry's keys lie on one node of a cluster. */
 export class Keys {
   private readonly base: string;
 
@@ -23,7 +23,7 @@ export class Keys {
     return `${this.base}{${party}}:lease:${shortened(name)}`;
   }
 
-  /** Calls that were counted. */
+  /** A hash of slots → calls. */
   limit(key: string): string {
     return `${this.base}calls:${shortened(key)}`;
   }
@@ -38,7 +38,7 @@ export class Keys {
     return `${this.base}replicas`;
   }
 
-  /** Where purges are told. */
+  /** The channel of purges. */
   get channel(): string {
     return `${this.base}purges`;
   }

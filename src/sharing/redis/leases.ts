@@ -5,10 +5,10 @@ import type { RedisConnection } from "./connection.ts";
 import { TICKS } from "./in-time.ts";
 import type { Keys } from "./keys.ts";
 
-/** A holder that has died is waited for no longer. */
+/** Life of a lease that is not renewed: nobody waits longer for a holder that has died. */
 const LIFE: Duration = 2_000;
 
-/** A lease is a key with the holder's token. */
+/** Leases in Redis: each is a key with the holder's token. */
 export class RedisLeases implements Leases {
   private readonly connection: RedisConnection;
   private readonly keys: Keys;
@@ -26,7 +26,7 @@ export class RedisLeases implements Leases {
     let isWaiting = true;
     const answer = await this.connection.ask("lease", async (redis) => {
       const taken = await redis.set(key, token, "PX", LIFE, "NX");
-      // One that comes too late is nobody's: others would wait for it.
+      // A lease that comes too late is given back: others would wait for it.
       if (!isWaiting) redis.keepLease(key, token, 0).catch(() => {});
       return taken;
     });
@@ -41,7 +41,7 @@ export class RedisLeases implements Leases {
     const renewLater = (): void => {
       cancel = this.clock.after(LIFE / 3, () => void renew());
     };
-    // While Redis is away it is tried on; a lease that is another's by now, or nobody's, is over.
+    // While Redis is away, renewing goes on; a lease that is another's by now, or nobody's, is over.
     const renew = async (): Promise<void> => {
       const kept = await this.connection.ask("renew", (redis) => redis.keepLease(key, token, LIFE), TICKS.background);
       if (!isReleased && kept !== 0) renewLater();

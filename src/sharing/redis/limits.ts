@@ -4,7 +4,7 @@ import type { RedisConnection } from "./connection.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisReplicas } from "./replicas.ts";
 
-/** Calls in any window over all replicas, counted by Redis; while it is away, this replica's part of them, counted here. */
+/** Counts of calls over all replicas, kept by Redis. While it is away, this replica counts its part of them itself. */
 export class RedisLimiter implements Limiter {
   private readonly connection: RedisConnection;
   private readonly keys: Keys;
@@ -19,15 +19,14 @@ export class RedisLimiter implements Limiter {
   }
 
   async take(key: string, windows: readonly Rate[]): Promise<Grant> {
-    // Redis' names of the counts are of whole milliseconds.
+    // The script's names of the counts are of whole milliseconds.
     const whole = windows.map(({ requests, per }) => ({ requests, per: Math.ceil(per) }));
     const numbers = whole.flatMap(({ requests, per }) => [per, requests]);
     const answer = await this.connection.ask("limit", (redis) => redis.takeCall(this.keys.limit(key), ...numbers));
-    if (answer === undefined)
-      return this.here.take(
-        key,
-        whole.map((window) => this.partOf(window)),
-      );
+    if (answer === undefined) {
+      const parts = whole.map((window) => this.partOf(window));
+      return this.here.take(key, parts);
+    }
     const [isGranted, retryIn] = answer;
     return isGranted === 1 ? { granted: true } : { granted: false, retryIn: Math.max(retryIn, 1) };
   }

@@ -5,10 +5,10 @@ import type { Ask, RedisConnection } from "./connection.ts";
 import type { Commands } from "./clients.ts";
 import type { Keys } from "./keys.ts";
 
-/** A message is an epoch and a party id. */
+/** Longest message, in characters: an epoch and a party id. */
 const LONGEST_MESSAGE = 1_000;
 
-/** Epochs that all replicas know: kept in one hash, told on one channel, and read anew in case a message was lost. */
+/** Epochs that all replicas know: kept in one hash, told on one channel, and read again in case a message was lost. */
 export class RedisPurges implements Purges {
   private readonly connection: RedisConnection;
   private readonly keys: Keys;
@@ -36,16 +36,17 @@ export class RedisPurges implements Purges {
     return "done";
   }
 
+  /** Reads a message of the channel; one that is none changes nothing. */
   received(message: string): void {
     const space = message.indexOf(" ");
     if (message.length > LONGEST_MESSAGE || space === -1) return;
     this.epochs.learn(message.slice(space + 1), Number(message.slice(0, space)));
   }
 
-  /** Writes what is pending, reads what others began, and writes what Redis has lost. */
+  /** Writes purges that are pending, reads those of others, and writes epochs that Redis has lost. */
   async refresh(ask: Ask): Promise<void> {
     for (const party of this.pending) {
-      // Anew, because others may have purged meanwhile, and by a clock that is behind ours.
+      // Raised again: the epoch of others who purged meanwhile, by a clock that is behind ours, may be below the pending one.
       const epoch = this.epochs.raise(party, this.clock.wallNow());
       this.reached(party, await ask("purge", this.raise(party, epoch, 1)));
     }

@@ -4,16 +4,16 @@ import type { LostReplicas, Replicas } from "../ports.ts";
 import type { Ask, RedisConnection } from "./connection.ts";
 import type { Keys } from "./keys.ts";
 
-/** A replica that has not beaten for so long takes no part of the limits. It beats each second. */
+/** Silence after which a replica takes no part of the limits. It beats each second. */
 const LIFE: Duration = 5_000;
 
-/** One that has not beaten for so long, and did not say that it leaves, is lost. */
+/** Silence after which a replica is lost, unless it said that it leaves. */
 const SILENT: Duration = 10_000;
 
-/** It is remembered for so long: by then its operator does without it. */
+/** Silence after which a replica is forgotten: by then its operator does without it. */
 const MEMORY: Duration = 3_600_000;
 
-/** One that has just begun takes the place of one that is, or falls, silent: a process that was started again is not missed. */
+/** Age up to which a replica takes the place of a silent one: a process that was started again is not missed. */
 const YOUNG: Duration = 15_000;
 
 /** Replicas that beat, by Redis's clock; while Redis is away, those last seen. */
@@ -54,7 +54,7 @@ export class RedisReplicas implements Replicas {
     this.hasTakenOver ||= hasTakenOver === 1;
   }
 
-  /** The others need not wait until it is missed. */
+  /** Says that this replica leaves, so that nobody misses it. */
   leave(): void {
     this.connection.tell("leave", 0, (redis) => redis.zrem(this.key, this.id));
   }

@@ -151,6 +151,16 @@ test("a diff names files whose text is another, and the keys file where its keys
   expect(changesOf(before, load(values))).toEqual([{ path: join(folder, "ca.pem") }, { path: "clients.keysFile" }]);
 });
 
+test("a diff names a file that is new by its key alone", () => {
+  writeFileSync(join(folder, "keys"), `{"name":"n","tier":"anonymous","digest":"${"a".repeat(43)}"}\n`);
+  const values = { clients: { keysFile: "keys" }, upstreams: [{ ...A, tls: { caFile: `${TLS}/ca.pem` } }] };
+  const paths = changesOf(load({}), load(values)).map(({ path }) => path);
+  expect(paths.filter((path) => path.endsWith("keysFile") || path.includes("ca"))).toEqual([
+    "clients.keysFile",
+    "upstreams[a].tls.caFile",
+  ]);
+});
+
 function pem(name: string): string {
   return loadConfig({ values: { upstreams: [{ ...A, tls: { caFile: `${TLS}/${name}.pem` } }] }, folder }, {}).texts.get(
     `${TLS}/${name}.pem`,

@@ -37,7 +37,7 @@ test.each([
   [line({ name: "x".repeat(129) }), 1, "name must be"],
   [line({ name: "rgk_0123" }), 1, "name holds an API key"],
   [line({ tier: "a.b" }), 1, "tier must be the name of a tier"],
-  [line({ tier: "glod" }), 1, "there is no tier glod: clients.tiers has gold, silver"],
+  [line({ tier: "glod" }), 1, "there is no such tier: clients.tiers has gold, silver"],
   [line({ digest: `sha256:${"a".repeat(64)}` }), 1, "digest must be the 43 characters"],
   [line({ digest: undefined }), 1, "digest must be"],
   [line({ expires: "tomorrow" }), 1, "expires must be a time such as"],
@@ -50,9 +50,9 @@ test.each([
   expect(problems).toEqual([{ line: at, message: expect.stringMatching(message.replaceAll("?", "\\?")) as string }]);
 });
 
-test("every bad line is named, up to a hundred, without a digest or a key", () => {
-  const text = Array.from({ length: 300 }, () => line({ digest: "rgk_secret" })).join("\n");
-  const { problems } = parseKeys(text);
+test("every bad line is named, up to a hundred, without a digest or a key, also where one stands as the tier", () => {
+  const bad = [line({ digest: "rgk_secret" }), line({ tier: "rgk_secret" })];
+  const { problems } = parseKeys(Array.from({ length: 300 }, (_, i) => bad[i % 2]).join("\n"), ["gold"]);
   expect(problems).toHaveLength(100);
   expect(JSON.stringify(problems)).not.toContain("secret");
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { ERRORS } from "../../../src/errors.ts";
+import { ERRORS } from "../../../src/error-table.ts";
 import { ENDPOINTS } from "../../../src/spec/operations.ts";
 
 interface Operation {

@@ -1,23 +1,5 @@
 import { expect, test } from "vitest";
-import { askAgainAfter, chooseNode, NODE_STATES, type NodeEvent } from "../../../src/upstream/node-state.ts";
-import type { NodeState } from "../../../src/upstream/types.ts";
-
-test.each<[NodeState, NodeEvent, NodeState]>([
-  ["unproved", "named", "up"],
-  ["unproved", "failed", "out"],
-  ["unproved", "named_another", "wrong"],
-  ["up", "named", "up"],
-  ["up", "failed", "out"],
-  ["up", "named_another", "wrong"],
-  ["out", "named", "up"],
-  ["out", "failed", "out"],
-  ["out", "named_another", "wrong"],
-  ["wrong", "named", "up"],
-  ["wrong", "failed", "out"],
-  ["wrong", "named_another", "wrong"],
-])("a node that is %s and whose info has %s is %s", (state, event, next) => {
-  expect(NODE_STATES[state][event]).toBe(next);
-});
+import { askAgainAfter, chooseNode } from "../../../src/upstream/node-state.ts";
 
 test("a node that is out is asked again after 1, 2, 4 … 10 s, a wrong one after proofEvery, others when they are needed", () => {
   expect([1, 2, 3, 4, 5, 60].map((failures) => askAgainAfter("out", failures, 300_000))).toEqual([
