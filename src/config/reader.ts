@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { IsOptional, type TSchema } from "typebox";
-import { Value } from "typebox/value";
+import { Check, Errors } from "typebox/schema";
 import * as yaml from "yaml";
 import { printable } from "../json.ts";
 import type { Schema } from "./keys.ts";
@@ -174,10 +174,11 @@ function typed({ type }: Schema, text: string): unknown {
 
 /** Finds why a single value is not what its key wants. */
 function findFault(schema: Schema, value: unknown): string | undefined {
-  if (Value.Check(schema as TSchema, value)) return undefined;
-  const isTextLike = schema.type === "string" && typeof value !== "string" && Value.Check(schema, String(value));
+  if (Check(schema as TSchema, value)) return undefined;
+  const isTextLike = schema.type === "string" && typeof value !== "string" && Check(schema as TSchema, String(value));
   if (isTextLike) return "must be text: put it in quotes";
-  const own = Value.Errors(schema as TSchema, value).find(({ keyword }) => keyword === "~refine")?.message;
+  const [, errors] = Errors(schema as TSchema, value);
+  const own = errors.find(({ keyword }) => keyword === "~refine")?.message;
   const hint = typeof value === "string" ? suggest(value, schema.enum ?? []) : "";
   return own ?? `must be ${schema.expected}${hint}`;
 }

@@ -1,5 +1,5 @@
 import { Type, type TSchema } from "typebox";
-import { Compile, type Validator } from "typebox/compile";
+import { Compile, type Validator } from "typebox/schema";
 import { type EndpointName, OPERATION_RECORDS } from "./operations.ts";
 
 /**
@@ -82,7 +82,7 @@ export function requestProblem(kind: "factory" | "context", body: unknown): stri
 function problem(schema: TSchema, value: unknown): string | undefined {
   const validator = validatorOf(schema);
   if (validator.Check(value)) return undefined;
-  const error = validator.Errors(value)[0];
+  const [error] = validator.Errors(value)[1];
   const place = error?.instancePath.slice(1).replaceAll("/", ".") ?? "";
   return `${place === "" ? "the body" : place} ${error?.message ?? "does not fit"}`;
 }
