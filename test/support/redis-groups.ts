@@ -49,8 +49,10 @@ export interface ClusterGroup {
   readonly masters: readonly RedisServer[];
   readonly replicas: readonly RedisServer[];
   readonly urls: readonly string[];
-  /** The master that a key belongs to. */
+  /** The master that a key belongs to at first. */
   masterOf(key: string): Promise<RedisServer>;
+  /** Moves a key's slot, with all keys in it, to another master, and has nobody told of it before `meanwhile` is over. */
+  moveSlotOf(key: string, meanwhile?: () => Promise<unknown>): Promise<{ from: RedisServer; to: RedisServer }>;
 }
 
 export async function startCluster(): Promise<ClusterGroup> {
@@ -81,12 +83,24 @@ export async function startCluster(): Promise<ClusterGroup> {
   for (const master of masters) {
     await until(async () => (await master.client.info("replication")).includes("state=online"));
   }
-  return {
-    masters,
-    replicas,
-    urls: masters.map(({ url }) => url),
-    masterOf: async (key) => masters[Math.floor((Number(await cluster(masters[0]!, "KEYSLOT", key)) * 3) / SLOTS)]!,
+  const slotOf = async (key: string): Promise<number> => Number(await cluster(masters[0]!, "KEYSLOT", key));
+  const masterOf = async (key: string) => masters[Math.floor(((await slotOf(key)) * 3) / SLOTS)]!;
+  const moveSlotOf: ClusterGroup["moveSlotOf"] = async (key, meanwhile) => {
+    const [slot, from] = [await slotOf(key), await masterOf(key)];
+    const to = masters.find((each) => each !== from)!;
+    const idOf = async (server: RedisServer): Promise<string> => String(await cluster(server, "MYID"));
+    await cluster(to, "SETSLOT", slot, "IMPORTING", await idOf(from));
+    await cluster(from, "SETSLOT", slot, "MIGRATING", await idOf(to));
+    for (;;) {
+      const [name] = (await cluster(from, "GETKEYSINSLOT", slot, 1)) as string[];
+      if (name === undefined) break;
+      await from.client.call("migrate", "127.0.0.1", to.port, name, 0, 1_000);
+    }
+    await meanwhile?.();
+    for (const server of [to, from]) await cluster(server, "SETSLOT", slot, "NODE", await idOf(to));
+    return { from, to };
   };
+  return { masters, replicas, urls: masters.map(({ url }) => url), masterOf, moveSlotOf };
 }
 
 function clusterSettings(busPort: number): Record<string, string> {

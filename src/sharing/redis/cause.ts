@@ -31,6 +31,7 @@ const MEANINGS: readonly (readonly [sign: string, meaning: string])[] = [
   ["EPROTO", "does not speak TLS there, or not as configured"],
   ["ECONNRESET", "broke off the connection"],
   ["Connection is closed", "cannot be reached, or closed the connection"],
+  ["Stream isn't writeable", "cannot be reached, or closed the connection"],
   ["ETIMEDOUT", "does not answer in time"],
   ["in time", "does not answer in time"],
   ["timed out", "does not answer in time"],

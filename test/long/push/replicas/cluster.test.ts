@@ -56,17 +56,9 @@ it("keys that move to another node are found there, while they move and after it
   const key = { party: "moving", name: "info" };
   replica.entries.set(key, { head: "x", body: Buffer.from("body"), remaining: 600_000 });
   await until(() => replica.entries.get(key));
-  const name = "rg:1:{moving}:entry:info";
-  const from = await cluster.masterOf(name);
-  const to = cluster.masters.find((each) => each !== from)!;
-  const slot = Number(await from.client.call("cluster", "KEYSLOT", name));
-  const idOf = async (server: typeof to): Promise<string> => String(await server.client.call("cluster", "MYID"));
-  await to.client.call("cluster", "SETSLOT", slot, "IMPORTING", await idOf(from));
-  await from.client.call("cluster", "SETSLOT", slot, "MIGRATING", await idOf(to));
-  await from.client.call("migrate", "127.0.0.1", to.port, name, 0, 1_000);
-  // Moved, but not told to all yet: asked for at the new place.
-  expect((await until(() => replica.entries.get(key))).body.toString()).toBe("body");
-  expect(await replica.leases.acquire(key)).toBeTypeOf("object");
-  for (const server of [to, from]) await server.client.call("cluster", "SETSLOT", slot, "NODE", await idOf(to));
+  await cluster.moveSlotOf("rg:1:{moving}:entry:info", async () => {
+    expect((await until(() => replica.entries.get(key))).body.toString()).toBe("body");
+    expect(await replica.leases.acquire(key)).toBeTypeOf("object");
+  });
   expect((await until(() => replica.entries.get(key))).body.toString()).toBe("body");
 });
