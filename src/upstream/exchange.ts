@@ -10,6 +10,9 @@ import { type FailureReason, reasonOf } from "./failure.ts";
 /** Interim answers (1xx) beyond these are a failure. */
 const MOST_INTERIM = 20;
 
+/** Chunks of a body that are taken in one turn of the loop: what a socket has buffered may be 350,000 chunks of a byte. */
+const MOST_IN_A_TURN = 10_000;
+
 /** An answer as it came, complete. */
 export interface Received {
   readonly kind: "answer";
@@ -90,6 +93,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   private collector: Collector | undefined;
   private isSent = false;
   private interim = 0;
+  private chunks = 0;
   private status = 0;
   private fields: Fields = [];
   private receivedAt: Instant = 0;
@@ -123,7 +127,12 @@ class Exchange implements Dispatcher.DispatchHandler {
     if ((announced ?? 0) > this.options.limit) this.fail("too_large");
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.chunks += 1;
+    if (this.chunks % MOST_IN_A_TURN === 0) {
+      controller.pause();
+      setImmediate(() => controller.resume());
+    }
     const fault = this.collector?.add(chunk);
     if (fault === "too_large") this.fail("too_large");
     else if (fault === "overloaded") this.end(overloaded());
