@@ -12,12 +12,44 @@ export interface Values {
   readonly [key: string]: unknown;
 }
 
-/** An object of Kubernetes. */
+type Texts = Readonly<Record<string, string>>;
+
+/** An object of Kubernetes, with the parts that tests look into; a cast says of which kind it is. */
 export interface Resource {
   readonly kind: string;
-  readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> };
-  // oxlint-disable-next-line no-explicit-any
-  readonly [key: string]: any;
+  readonly metadata: { readonly name: string; readonly labels: Texts };
+  /** Of a ConfigMap or a Secret. */
+  readonly data?: Texts;
+  readonly spec?: unknown;
+}
+
+export interface Deployment {
+  readonly replicas?: number;
+  readonly template: Pod;
+}
+
+export interface Pod {
+  readonly metadata: { readonly labels: Texts; readonly annotations?: Texts };
+  readonly spec: {
+    readonly terminationGracePeriodSeconds: number;
+    readonly automountServiceAccountToken: boolean;
+    readonly securityContext: object;
+    readonly containers: readonly [Container];
+    readonly volumes: readonly {
+      readonly name: string;
+      readonly configMap?: { readonly name: string };
+      readonly secret?: { readonly secretName: string; readonly defaultMode: number };
+    }[];
+  };
+}
+
+type Probe = "startupProbe" | "readinessProbe" | "livenessProbe";
+
+interface Container extends Readonly<Record<Probe, { readonly httpGet: { readonly port: string } }>> {
+  readonly image: string;
+  readonly securityContext: object;
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly volumeMounts: readonly { readonly name: string }[];
 }
 
 export interface Rendered {

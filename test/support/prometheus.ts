@@ -20,6 +20,14 @@ function quickRules(): string {
     .replace(/for: (\d+)([smh])\n/g, (_all, number, unit) => `for: ${shorter(number, unit)}\n`);
 }
 
+type Labels = Readonly<Record<string, string>>;
+
+/** A series at one moment. */
+export interface Series {
+  readonly labels: Labels;
+  readonly value: number;
+}
+
 export interface Alert {
   readonly labels: {
     readonly alertname: string;
@@ -63,16 +71,31 @@ export class Prometheus {
     return prometheus;
   }
 
+  /** The series of an expression now. @throws Error where Prometheus does not take it */
+  async query(expr: string): Promise<Series[]> {
+    const found = await this.ask<{ result: { metric: Labels; value: [number, string] }[] }>("query", { query: expr });
+    return found.result.map(({ metric, value: [, text] }) => ({ labels: metric, value: Number(text) }));
+  }
+
+  /** The values of a label among the series of a selector, as Grafana's `label_values` has them. */
+  labelValues(selector: string, label: string): Promise<string[]> {
+    return this.ask<string[]>(`label/${label}/values`, { "match[]": selector });
+  }
+
   /** The alerts that fire now, without those that the shipped example for Alertmanager keeps quiet beside them. */
   async messages(): Promise<Alert[]> {
-    const answer = await fetch(`${this.url}/api/v1/alerts`);
-    const { data } = (await answer.json()) as { data: { alerts: Alert[] } };
-    const firing = data.alerts.filter(({ state }) => state === "firing");
+    const { alerts } = await this.ask<{ alerts: Alert[] }>("alerts");
+    const firing = alerts.filter(({ state }) => state === "firing");
     return firing.filter((alert) => !firing.some((other) => silences(other.labels, alert.labels)));
   }
-}
 
-type Labels = Readonly<Record<string, string>>;
+  private async ask<T>(what: string, query: Readonly<Record<string, string>> = {}): Promise<T> {
+    const answer = await fetch(`${this.url}/api/v1/${what}?${new URLSearchParams(query).toString()}`);
+    const { data, error } = (await answer.json()) as { data: T; error?: string };
+    if (error !== undefined) throw new Error(`${error}: ${JSON.stringify(query)}`);
+    return data;
+  }
+}
 
 const { inhibit_rules: INHIBITIONS } = readYaml("config/prometheus/alertmanager.yaml") as {
   inhibit_rules: { source_matchers: string[]; target_matchers: string[]; equal: string[] }[];

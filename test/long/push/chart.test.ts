@@ -4,7 +4,14 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { loadConfig } from "../../../src/config/load.ts";
 import type { Config } from "../../../src/config/schema.ts";
-import { ChartRenderer, type Rendered, type Resource, type Values } from "../../support/chart.ts";
+import {
+  ChartRenderer,
+  type Deployment,
+  type Pod,
+  type Rendered,
+  type Resource,
+  type Values,
+} from "../../support/chart.ts";
 import { temporaryFolder } from "../../support/gateway.ts";
 import { blockOf, readText, readYaml } from "../../support/project.ts";
 
@@ -18,21 +25,30 @@ beforeAll(() => {
 
 const render = (values: Values = {}, cluster?: object): Rendered => chart.render({ ...FIRST_DAY, ...values }, cluster);
 
-interface Pod {
-  readonly metadata: { readonly labels: Readonly<Record<string, string>> };
-  // oxlint-disable-next-line no-explicit-any
-  readonly spec: any;
+const podOf = (rendered: Rendered): Pod => (rendered.one("Deployment").spec as Deployment).template;
+
+/** The ConfigMap (or Secret) that has a file. */
+const holderOf = (file: string, { all }: Rendered): Resource => all.find(({ data }) => data?.[file] !== undefined)!;
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Selecting {
+  readonly selector: Labels | { readonly matchLabels: Labels };
 }
 
-const podOf = (rendered: Rendered): Pod => rendered.one("Deployment")["spec"].template as Pod;
+/** The labels that a Service, a Deployment or another selects pods (or services) by. */
+function selected(spec: unknown): Labels {
+  const { selector } = spec as Selecting;
+  return "matchLabels" in selector ? (selector.matchLabels as Labels) : selector;
+}
 
 /** The configuration in the ConfigMap, with a secret in the place of each that a Secret brings. */
 function configOf(rendered: Rendered): Config {
   const folder = temporaryFolder();
   const secret = join(folder, "secret");
   writeFileSync(secret, "a-secret-of-a-test");
-  const map = rendered.all.find(({ kind, data }) => kind === "ConfigMap" && data["gateway.yaml"] !== undefined)!;
-  const text = String(map["data"]["gateway.yaml"]).replaceAll(/\/run\/secrets\/registry-gateway\/[\w-]+/g, secret);
+  const { data } = holderOf("gateway.yaml", rendered);
+  const text = data!["gateway.yaml"]!.replaceAll(/\/run\/secrets\/registry-gateway\/[\w-]+/g, secret);
   writeFileSync(join(folder, "gateway.yaml"), text);
   return loadConfig({ file: join(folder, "gateway.yaml") }, {}).config;
 }
@@ -67,24 +83,24 @@ describe("the chart, as the first day installs it", () => {
     const pod = podOf(rendered);
     const { containers, volumes } = pod.spec;
     const [container] = containers;
-    const selectors = rendered.all.flatMap(({ spec }) => spec?.selector?.matchLabels ?? spec?.selector ?? []);
-    expect(selectors).toHaveLength(5);
-    const { "app.kubernetes.io/component": _component, ...ofMonitor } =
-      rendered.one("ServiceMonitor")["spec"].selector.matchLabels;
-    expect(pod.metadata.labels).toEqual(ofMonitor);
-    for (const { kind, spec } of rendered.all.filter((each) =>
-      ["Service", "PodDisruptionBudget"].includes(each.kind),
-    )) {
-      expect(kind === "Service" ? spec.selector : spec.selector.matchLabels).toEqual(pod.metadata.labels);
-    }
-    const ports = container.ports.map(({ name }: { name: string }) => name);
-    for (const probe of ["startupProbe", "readinessProbe", "livenessProbe"]) {
+    const selecting = rendered.all.filter(({ spec }) => (spec as Selecting | undefined)?.selector !== undefined);
+    const selectors = new Map(
+      selecting.map(({ kind, metadata, spec }) => [`${kind} ${metadata.name}`, selected(spec)]),
+    );
+    const { "app.kubernetes.io/component": _component, ...ofMonitor } = selectors.get(
+      "ServiceMonitor registry-gateway",
+    )!;
+    selectors.set("ServiceMonitor registry-gateway", ofMonitor);
+    expect(selectors.size).toBe(5);
+    for (const [name, labels] of selectors) expect(labels, name).toEqual(pod.metadata.labels);
+    const ports = container.ports.map(({ name }) => name);
+    for (const probe of ["startupProbe", "readinessProbe", "livenessProbe"] as const) {
       expect(ports).toContain(container[probe].httpGet.port);
     }
     const named = (each: { name: string }): string => each.name;
     expect(container.volumeMounts.map(named)).toEqual(volumes.map(named));
-    expect(volumes[0].configMap.name).toBe(rendered.all.find(({ data }) => data?.["gateway.yaml"])!.metadata.name);
-    expect(volumes[1].secret).toEqual({ secretName: rendered.one("Secret").metadata.name, defaultMode: 0o440 });
+    expect(volumes[0]!.configMap!.name).toBe(holderOf("gateway.yaml", rendered).metadata.name);
+    expect(volumes[1]!.secret).toEqual({ secretName: rendered.one("Secret").metadata.name, defaultMode: 0o440 });
   });
 
   it("runs without rights, as the image does", () => {
@@ -102,19 +118,19 @@ describe("the chart, as the first day installs it", () => {
 
   it("has the alerts and the dashboard of the project, with runbooks where they are read", () => {
     const runbooks = "https://wiki.example/runbooks";
-    const { one, all } = render({ prometheusRule: { enabled: true, runbooks } });
+    const rendered = render({ prometheusRule: { enabled: true, runbooks } });
     const text = readText("config/prometheus/rules.yaml");
     const rules = parse(text.replaceAll('{{ or $externalLabels.runbooks "docs/runbooks.md" }}', runbooks)) as object;
-    expect(one("PrometheusRule")["spec"]).toEqual(rules);
+    expect(rendered.one("PrometheusRule").spec).toEqual(rules);
     expect(JSON.stringify(rules)).toContain(`${runbooks}#registrygatewayabsent`);
-    const dashboard = all.find(({ data }) => data?.["registry-gateway.json"] !== undefined)!;
-    expect(JSON.parse(dashboard["data"]["registry-gateway.json"])).toEqual(readYaml("config/grafana/dashboard.json"));
+    const dashboard = holderOf("registry-gateway.json", rendered);
+    expect(JSON.parse(dashboard.data!["registry-gateway.json"]!)).toEqual(readYaml("config/grafana/dashboard.json"));
     expect(dashboard.metadata.labels["grafana_dashboard"]).toBe("1");
   });
 });
 
 describe("the token of the operations listener", () => {
-  const tokenOf = (secret: Resource): string => secret["data"]["operations-token"];
+  const tokenOf = (secret: Resource): string => secret.data!["operations-token"]!;
 
   it("is made up, and kept at an upgrade", () => {
     const made = tokenOf(render().one("Secret"));
@@ -131,7 +147,7 @@ describe("the token of the operations listener", () => {
   it("may be in a Secret that is there", () => {
     const rendered = render({ secret: { existing: "mine" } });
     expect(rendered.all.some(({ kind }) => kind === "Secret")).toBe(false);
-    expect(podOf(rendered).spec.volumes[1].secret.secretName).toBe("mine");
+    expect(podOf(rendered).spec.volumes[1]!.secret!.secretName).toBe("mine");
   });
 });
 
@@ -148,9 +164,9 @@ describe("other values", () => {
 
   it("an autoscaler, and no other count of replicas", () => {
     const rendered = render({ autoscaling: { enabled: true } });
-    expect(rendered.one("HorizontalPodAutoscaler")["spec"]).toMatchObject({ minReplicas: 2, maxReplicas: 6 });
-    expect(rendered.one("Deployment")["spec"].replicas).toBeUndefined();
-    expect(render().one("Deployment")["spec"].replicas).toBe(2);
+    expect(rendered.one("HorizontalPodAutoscaler").spec).toMatchObject({ minReplicas: 2, maxReplicas: 6 });
+    expect((rendered.one("Deployment").spec as Deployment).replicas).toBeUndefined();
+    expect((render().one("Deployment").spec as Deployment).replicas).toBe(2);
   });
 
   it("what Kubernetes has for pods, other ports, and an image by digest", () => {
@@ -173,9 +189,9 @@ describe("other values", () => {
       imagePullSecrets: [{ name: "login" }],
     });
     expect(container.image).toBe(`images.example/g@sha256:${"ab".repeat(32)}`);
-    expect(container.ports.map(({ containerPort }: { containerPort: number }) => containerPort)).toEqual([8081, 9091]);
+    expect(container.ports.map(({ containerPort }) => containerPort)).toEqual([8081, 9091]);
     expect(container).toMatchObject({ lifecycle: { preStop: { sleep: { seconds: 5 } } }, env: [{ name: "LEVEL" }] });
-    expect([spec.volumes[2].name, container.volumeMounts[2].name]).toEqual(["authority", "authority"]);
+    expect([spec.volumes[2]!.name, container.volumeMounts[2]!.name]).toEqual(["authority", "authority"]);
     expect(configOf(rendered).operations).toMatchObject({ host: "0.0.0.0", port: 9091 });
   });
 
