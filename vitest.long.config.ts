@@ -29,12 +29,13 @@ export default defineConfig({
           name: "push",
           include: [
             "test/long/push/**/*.test.ts",
+            "test/model/**/*.test.ts",
             "test/hostile/{requests,small}.test.ts",
             "test/deploy/alerts.test.ts",
           ],
           globalSetup: ["test/support/global-setup.ts", "test/support/console-setup.ts"],
           // Half of their time is waiting, for Prometheus above all.
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 0 },
         },
       },
@@ -42,12 +43,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "nightly",
-          include: [
-            "test/long/nightly/**/*.test.ts",
-            "test/model/**/*.test.ts",
-            "test/hostile/{answers,texts}.test.ts",
-            ...THOROUGH,
-          ],
+          include: ["test/long/nightly/**/*.test.ts", "test/hostile/{answers,texts}.test.ts", ...THOROUGH],
           ...ALONE,
           sequence: { groupOrder: 1 },
           env: { TEST_THOROUGH: "yes" },

@@ -15,7 +15,7 @@ test.each(FAULTS)(
       shrinks: false,
       ...(redis !== undefined && { redis }),
     });
-    console.log(steps, problem?.slice(0, 400));
+    process.stdout.write(`model: found out at step ${steps}\n`);
     expect(problem).toMatch(fault.shows);
   },
   600_000,

@@ -15,6 +15,9 @@ export interface Seen {
 /** What passes between a node's answer and the gateway's clock, on a machine that is busy with other things. */
 const slackOf = ({ hasRedis }: WorldPlan): number => (hasRedis ? 1_500 : 250);
 
+/** What the gateway has not read yet it cannot obey. Time may be moved by a step, of 100 ms, before it has. */
+const UNREAD = 150;
+
 /** After this a registry that is well is used again: a pause lasts a minute at most, an info is asked again within 10 s. */
 const FORGIVEN = 75_000;
 
@@ -383,8 +386,7 @@ function judgeProof(call: Call, { history, plan }: Seen): string | undefined {
   );
   const last = infos.at(-1);
   if (last === undefined) return "it has named no admin yet";
-  // What the gateway has not read yet it cannot obey.
-  const wrong = infos.findLast((info) => !isRight(info) && info.sent!.at < arrived.at - 50);
+  const wrong = infos.findLast((info) => !isRight(info) && info.sent!.at < arrived.at - UNREAD);
   const good = infos.findLast((info) => isRight(info) && info.arrived.seq > (wrong?.arrived.seq ?? 0));
   if (good === undefined) return "it has named another admin";
   const age = arrived.at - good.sent!.at;
@@ -394,7 +396,7 @@ function judgeProof(call: Call, { history, plan }: Seen): string | undefined {
     (each) =>
       isSame(each) && each.moment.seq > good.sent!.seq && each.moment.seq < arrived.seq && connection > each.accepted,
   );
-  const isSeen = parting !== undefined && parting.moment.at < arrived.at - 50;
+  const isSeen = parting !== undefined && parting.moment.at < arrived.at - UNREAD;
   return isSeen ? "no connection has been open since it named its admin" : undefined;
 }
 

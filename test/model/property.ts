@@ -35,7 +35,10 @@ export async function runModel({
   let isFound = false;
   const options: SceneOptions = { create, ...(redis !== undefined && { redis }) };
   const property = fc.asyncProperty(cases(redis !== undefined), async (each: Case) => {
-    if (!isFound) done += stepsOf(each);
+    if (!isFound) {
+      if (done >= steps) return;
+      done += stepsOf(each);
+    }
     const problem = await Scene.run(each, options);
     if (problem === undefined) return;
     isFound = true;
