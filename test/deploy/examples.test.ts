@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import Schema from "typebox/schema";
 import { loadConfig } from "../../src/config/load.ts";
+import { command } from "../support/command.ts";
 import { temporaryFolder } from "../support/gateway.ts";
-import { run } from "../support/process.ts";
 import { blockOf, readText, readYaml, ROOT } from "../support/project.ts";
 import { parse } from "yaml";
 
@@ -40,7 +40,7 @@ test.each(Object.keys(EXAMPLES))("%s is good, for the gateway and for editors", 
 
 test("the first day's check says that its file is good", async () => {
   const folder = folderOf(EXAMPLES["docs/first-day.md"]!);
-  const { code, stdout, stderr } = await run(["check"], { env: { GATEWAY_CONFIG: join(folder, "gateway.yaml") } });
+  const { code, stdout, stderr } = await command(["check"], { env: { GATEWAY_CONFIG: join(folder, "gateway.yaml") } });
   expect([code, stdout + stderr]).toEqual([0, expect.stringMatching(/gateway\.yaml is good$/m)]);
 });
 

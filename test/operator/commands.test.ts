@@ -9,7 +9,7 @@ import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandb
 import { atEnd } from "../support/closing.ts";
 import { temporaryFolder } from "../support/gateway.ts";
 import { command } from "../support/command.ts";
-import { Child, run } from "../support/process.ts";
+import { Child } from "../support/process.ts";
 import { startRedis } from "../support/redis.ts";
 import { until } from "../support/until.ts";
 
@@ -206,7 +206,7 @@ describe("inspect", () => {
 
   test("people read it as a table", async () => {
     const { url, admin } = await sandbox();
-    const { stdout } = await run(["inspect", url]);
+    const { stdout } = await command(["inspect", url]);
     expect(stdout).toMatch(new RegExp(`^admin {2,}good {2,}${admin}$`, "m"));
   });
 

@@ -1,14 +1,15 @@
 import { chmodSync, copyFileSync, existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { stringify } from "yaml";
 import { FAILURES } from "../../src/upstream/failure.ts";
 import { type Block, blocks, brokenLinksOf, codesOf, PAGES, proseOf, sentencesOf, wordsOf } from "../support/docs.ts";
 import { startCached } from "../support/caching.ts";
 import { command } from "../support/command.ts";
 import { LIST } from "../support/endpoints.ts";
-import { startGateway, temporaryFolder, type TestGateway } from "../support/gateway.ts";
+import { startGateway, temporaryFolder, type TestGateway, withDefaults } from "../support/gateway.ts";
 import { findFreePort } from "../support/ports.ts";
-import { Child, type Ended, PROGRAM, run, startProcess } from "../support/process.ts";
+import { Child, type Ended, PROGRAM, run } from "../support/process.ts";
 import { blockOf, readText, ROOT } from "../support/project.ts";
 import { startRedis } from "../support/redis.ts";
 import { instrument, type Script, startRegistry } from "../support/registry.ts";
@@ -57,8 +58,11 @@ beforeAll(async () => {
   writeFileSync(program, `#!/bin/sh\nexec ${PROGRAM.map((word) => `'${word}'`).join(" ")} "$@"\n`);
   chmodSync(program, 0o755);
   const amulet = await startRegistry("amulet");
-  const gateway = await startProcess({ operations: { port: await findFreePort() }, upstreams: [amulet] });
-  env = { PATH: `${folder}${delimiter}${process.env["PATH"]}`, GATEWAY_CONFIG: gateway.file };
+  const keys = { operations: { port: await findFreePort() }, upstreams: [amulet] };
+  await startGateway(keys);
+  const file = join(folder, "gateway.yaml");
+  writeFileSync(file, stringify(withDefaults(keys)));
+  env = { PATH: `${folder}${delimiter}${process.env["PATH"]}`, GATEWAY_CONFIG: file };
 });
 
 /** Runs a block as a person who pastes it into a shell. */
@@ -171,17 +175,45 @@ describe("the wallet of the docs", () => {
     expect([code, stdout]).toEqual([0, ""]);
   });
 
-  test("lists every registry of the demo, and gets a factory of version 2, or of 1 where there is no other", async () => {
-    const demo = new Child(["demo", "--port", "0", "--operations-port", "0"]);
-    const url = await until(() => /gateway {2}(\S+)/.exec(demo.stdout)?.[1]);
-    const key = await until(() => /x-api-key: (\S+)'/.exec(demo.stdout)?.[1]);
-    const { code, stdout, stderr } = await run([file()], {
-      program: [process.execPath],
-      env: { GATEWAY: url, GATEWAY_KEY: key },
+  describe("and the demo", () => {
+    let demo: Child;
+    let text: string;
+    beforeAll(async () => {
+      demo = new Child(["demo", "--port", "0", "--operations-port", "0"]);
+      text = await until(() => demo.stdout.includes("Stop with Ctrl-C") && demo.stdout);
     });
-    expect([code, stderr]).toEqual([0, ""]);
-    expect(stdout).toMatch(/^amulet 3\n\[[^]*\nbonds 500\n\[[^]*\nfunds 60\n\[[^]*$/);
-    expect(stdout.match(/'factoryId'/g)).toHaveLength(3);
+
+    test("which prints commands that work", async () => {
+      const [, listing = ""] = /-w '[^']*' '([^']+)'/.exec(text) ?? [];
+      const [, info = "", key = ""] = /curl -si '(\S+)' -H 'x-api-key: (rgk_\w[^']+)'/.exec(text) ?? [];
+      const [, factory = "", body = ""] = /3\. .*\n {2}curl -s (\S+) .* -d '(.*)' \|/.exec(text) ?? [];
+      expect((await fetch(listing)).headers.get("cache-status")).toContain("fwd=uri-miss");
+      expect((await fetch(listing)).headers.get("cache-status")).toContain("hit");
+      const limited = await fetch(info, { headers: { "x-api-key": key } });
+      expect(limited.headers.get("ratelimit-policy")).toContain("6000");
+      const headers = { "content-type": "application/json" };
+      expect((await fetch(factory, { method: "POST", headers, body })).status).toBe(200);
+      const [, operations = ""] = /console {2}(\S+)\/console/.exec(text) ?? [];
+      expect((await command(["status", "--url", operations])).stdout).toMatch(/^funds +up/m);
+    });
+
+    test("of which it lists every registry, and gets a factory of version 2, or of 1 where there is no other", async () => {
+      const [, url = ""] = /gateway {2}(\S+)/.exec(text) ?? [];
+      const [, key = ""] = /x-api-key: (\S+)'/.exec(text) ?? [];
+      const { code, stdout, stderr } = await run([file()], {
+        program: [process.execPath],
+        env: { GATEWAY: url, GATEWAY_KEY: key },
+      });
+      expect([code, stderr]).toEqual([0, ""]);
+      expect(stdout).toMatch(/^amulet 3\n\[[^]*\nbonds 500\n\[[^]*\nfunds 60\n\[[^]*$/);
+      expect(stdout.match(/'factoryId'/g)).toHaveLength(3);
+    });
+
+    test("which ends with Ctrl-C", async () => {
+      demo.signal("SIGINT");
+      expect(await demo.ended).toBe(0);
+      expect(demo.stderr).toBe("");
+    });
   });
 });
 

@@ -10,7 +10,7 @@ import { atEnd } from "../support/closing.ts";
 import { command } from "../support/command.ts";
 import { type Line, OperationsSite, startGateway, temporaryFolder } from "../support/gateway.ts";
 import { send, Site } from "../support/http.ts";
-import { Child, run } from "../support/process.ts";
+import { Child } from "../support/process.ts";
 import { until } from "../support/until.ts";
 
 const PREFIX = "/api/token-standard/v0/registrars";
@@ -22,43 +22,10 @@ async function sandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   return started;
 }
 
-interface Served {
-  readonly child: Child;
-  readonly file: string;
-  readonly site: Site;
-  readonly operations: OperationsSite;
-  write(keys: object): void;
-  /** Log lines with this message so far. */
-  readonly lines: (msg: string) => readonly Line[];
-}
-
-/** The program in a process of its own, with a file that a test may write anew, ready. */
-async function serve(keys: object): Promise<Served> {
-  const file = join(temporaryFolder(), "gateway.yaml");
-  const write = (values: object): void => {
-    const listeners = { listen: { host: "127.0.0.1", port: 0 }, operations: { port: 0 } };
-    writeWhole(file, { ...listeners, shutdown: { grace: "0s" }, ...values });
-  };
-  write(keys);
-  const child = new Child(["start", "--config", file]);
-  return { ...(await addressesOf(child)), child, file, write };
-}
-
 /** Nobody reads half of it. */
 function writeWhole(file: string, values: object): void {
   writeFileSync(`${file}.new`, JSON.stringify(values));
   renameSync(`${file}.new`, file);
-}
-
-async function addressesOf(child: Child): Promise<Pick<Served, "site" | "operations" | "lines">> {
-  const lines = (msg: string): readonly Line[] => child.lines.filter((line) => line["msg"] === msg);
-  const listening = await until(() => {
-    if (!child.isRunning) throw new Error(`the gateway ended:\n${child.stdout}${child.stderr}`);
-    return lines("listening")[0];
-  });
-  const operations = new OperationsSite(String(listening["operationsUrl"]));
-  await until(async () => (await operations.get("/readyz")).status === 200);
-  return { site: new Site(String(listening["url"])), operations, lines };
 }
 
 function upstream(name: string, { url, admin }: Sandbox, more: object = {}): object {
@@ -79,7 +46,7 @@ describe("start", () => {
   test("a bad file ends it with 78 and every problem on stderr", async () => {
     const file = join(temporaryFolder(), "gateway.yaml");
     writeFileSync(file, "listen: { ports: 1 }\nupstreams: []\n");
-    const { code, stdout, stderr } = await run(["start", "--config", file]);
+    const { code, stdout, stderr } = await command(["start", "--config", file]);
     expect([code, stdout]).toEqual([78, ""]);
     expect(stderr).toMatch(/gateway\.yaml:1:11: listen\.ports: unknown key.*\n.*gateway\.yaml:2:12: upstreams/);
   });
@@ -87,52 +54,44 @@ describe("start", () => {
   test("a port that is taken ends it with 1", async () => {
     const { url } = await sandbox();
     const { port } = new URL(url);
-    const { code, stderr } = await run(["start", "--upstream", url, "--port", port]);
+    const { code, stderr } = await command(["start", "--upstream", url, "--port", port]);
     expect([code, stderr]).toEqual([1, expect.stringMatching(`cannot start: the port is taken \\(\\S+:${port}\\)`)]);
   });
 
   test("options that do not go together end it with 1", async () => {
-    const { code, stderr } = await run(["start", "--port", "8081"]);
+    const { code, stderr } = await command(["start", "--port", "8081"]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("--port and --redis go with --upstream")]);
   });
+});
 
-  test("without a file it serves what --upstream names, and says whose registries they are", async () => {
-    const [one, two] = [await sandbox({ name: "one" }), await sandbox({ name: "two" })];
+describe("one without a file", () => {
+  let [one, two]: Sandbox[] = [];
+  let child: Child;
+  let base: URL;
+  beforeAll(async () => {
+    [one, two] = [await sandbox({ name: "one" }), await sandbox({ name: "two" })];
     // The operations listener has its usual port, which another program may have for a while.
     await until(() => isFree(9090));
-    const child = new Child(["start", "--upstream", `${one.url}/registry/`, "--upstream", two.url, "--port", "0"]);
+    child = new Child(["start", "--upstream", `${one.url}/registry/`, "--upstream", two.url, "--port", "0"]);
+  });
+
+  test("serves what --upstream names, and says whose registries they are", async () => {
     const said = await until(() => {
       if (!child.isRunning) throw new Error(`it ended: ${child.stderr}`);
-      return child.stderr.includes(one.admin) && child.stderr.includes(two.admin) && child.stderr;
+      return child.stderr.includes(one!.admin) && child.stderr.includes(two!.admin) && child.stderr;
     });
-    expect(said).toMatch(new RegExp(`127\\.0\\.0\\.1: admin ${one.admin}\\n {2}base URL http://`));
-    const [, base = ""] = new RegExp(`admin ${two.admin}\\n {2}base URL (\\S+)`).exec(said) ?? [];
-    const { origin, pathname } = new URL(base);
-    expect((await send(origin.replace("localhost", "127.0.0.1"), { path: pathname + INFO })).json).toMatchObject({
-      adminId: two.admin,
-    });
+    expect(said).toMatch(new RegExp(`127\\.0\\.0\\.1: admin ${one!.admin}\\n {2}base URL http://`));
+    base = new URL(new RegExp(`admin ${two!.admin}\\n {2}base URL (\\S+)`).exec(said)![1]!);
+    base.hostname = "127.0.0.1";
+    const { json } = await send(base.origin, { path: base.pathname + INFO });
+    expect(json).toMatchObject({ adminId: two!.admin });
   });
 
-  test("SIGHUP reloads, SIGUSR2 does nothing, SIGTERM ends it cleanly, and stdout has JSON lines alone", async () => {
-    const { child, operations, lines } = await serve({ upstreams: [upstream("amulet", await sandbox())] });
-    child.signal("SIGUSR2");
-    child.signal("SIGHUP");
-    await until(() => lines("configuration reloaded")[0]);
-    expect(lines("configuration reloaded")[0]).toMatchObject({ cause: "signal", changed: [] });
-    expect((await operations.get("/livez")).status).toBe(200);
-    // As npm sends it: to the group, and then to its child again.
-    child.signal("SIGTERM");
-    child.signal("SIGTERM");
-    expect(await child.ended).toBe(0);
-    expect(child.lines.map(({ msg }) => msg)).toContain("stopping");
-  });
-
-  test("another signal ends one that drains at once, with 1", async () => {
-    const registry = await sandbox();
-    const { child, site } = await serve({ upstreams: [upstream("one", registry)], shutdown: { grace: "10s" } });
-    registry.setFaults({ hang: 1 });
-    const held = site.post(`${PREFIX}/one${endpointPath("transfer_accept", "00")}`).catch(() => undefined);
-    await until(() => registry.calls.transfer_accept > 0);
+  test("that drains is ended at once by another signal, with 1", async () => {
+    two!.setFaults({ hang: 1 });
+    const path = base.pathname + endpointPath("transfer_accept", "00");
+    const held = send(base.origin, { path, body: "{}" }).catch(() => undefined);
+    await until(() => two!.calls.transfer_accept > 0);
     child.signal("SIGTERM");
     await until(() => child.lines.some(({ msg }) => msg === "stopping"));
     child.signal("SIGINT");
@@ -141,93 +100,110 @@ describe("start", () => {
   });
 });
 
-describe("a reload", () => {
-  test("takes what was written while the gateway came up", async () => {
-    const [one, two] = [await sandbox({ name: "one" }), await sandbox({ name: "two" })];
-    const file = join(temporaryFolder(), "gateway.yaml");
-    const write = (...upstreams: object[]): void => {
-      writeWhole(file, { listen: { port: 0 }, operations: { port: 0 }, upstreams });
-    };
-    write(upstream("one", one));
+describe("one with a file", () => {
+  const [folder, token] = [temporaryFolder(), join(temporaryFolder(), "token")];
+  const file = join(folder, "gateway.yaml");
+  const keys = {
+    listen: { host: "127.0.0.1", port: 0 },
+    operations: { port: 0, tokens: [{ name: "ops", token: `\${file:${token}}` }] },
+    shutdown: { grace: "0s" },
+  };
+  const write = (more: object): void => writeWhole(file, { ...keys, ...more });
+  let [one, two]: Sandbox[] = [];
+  let child: Child;
+  let site: Site;
+  let operations: OperationsSite;
+
+  beforeAll(async () => {
+    writeFileSync(token, "the-first-operators-token\n");
+    [one, two] = [await sandbox({ name: "one" }), await sandbox({ name: "two" })];
+    write({ upstreams: [upstream("one", one)] });
     const { atimeMs: written } = statSync(file);
-    const child = new Child(["start", "--config", file]);
-    const isListening = (): boolean => child.stdout.includes('"listening"');
+    child = new Child(["start", "--config", file]);
     // The file says when it was read: from then on it takes some tenths of a second to listen.
-    while (statSync(file).atimeMs === written && !isListening()) await setTimeout(1);
-    write(upstream("one", one), upstream("two", two));
-    const { lines } = await addressesOf(child);
-    const line = await until(() => lines("configuration reloaded")[0]);
+    while (statSync(file).atimeMs === written && !child.stdout.includes('"listening"')) await setTimeout(1);
+    write({ upstreams: [upstream("one", one), upstream("two", two)] });
+    const listening = await until(() => {
+      if (!child.isRunning) throw new Error(`the gateway ended:\n${child.stdout}${child.stderr}`);
+      return child.lines.find(({ msg }) => msg === "listening");
+    });
+    site = new Site(String(listening["url"]));
+    operations = new OperationsSite(String(listening["operationsUrl"]));
+    await until(async () => (await operations.get("/readyz")).status === 200);
+  });
+
+  /** Waits for the next log line with this message, which `change` leads to. */
+  async function lineAfter(change: () => void, msg: string): Promise<Line> {
+    const before = child.lines.length;
+    change();
+    return until(() => child.lines.slice(before).find((line) => line["msg"] === msg));
+  }
+  const reloaded = (...upstreams: object[]): Promise<Line> =>
+    lineAfter(() => write({ upstreams }), "configuration reloaded");
+  const refused = (more: object): Promise<Line> =>
+    lineAfter(() => write(more), "configuration refused: what runs stays");
+
+  test("takes what was written while it came up", async () => {
+    const line = await until(() => child.lines.find(({ msg }) => msg === "configuration reloaded"));
     expect(line).toMatchObject({ cause: "file", changed: expect.arrayContaining(["upstreams[two].urls"]) as unknown });
   });
 
-  describe("of one that runs", () => {
-    const token = join(temporaryFolder(), "token");
-    const operations = { port: 0, tokens: [{ name: "ops", token: `\${file:${token}}` }] };
-    let served: Served;
-    let [one, two]: Sandbox[] = [];
-    beforeAll(async () => {
-      writeFileSync(token, "the-first-operators-token\n");
-      [one, two] = [await sandbox({ name: "one" }), await sandbox({ name: "two" })];
-      served = await serve({ operations, upstreams: [upstream("one", one)] });
-    });
+  test("takes a changed file within 2 s, and says what changed", async () => {
+    await reloaded(upstream("one", one!));
+    expect((await site.get(`${PREFIX}/two${INFO}`)).outcome).toBe("404 admin_unknown");
+    const { cause, changed } = await reloaded(upstream("one", one!), upstream("two", two!));
+    await until(async () => (await site.get(`${PREFIX}/two${INFO}`)).status === 200);
+    expect([cause, changed]).toEqual(["file", expect.arrayContaining(["upstreams[two].urls"])]);
+    expect(changed).not.toContain("upstreams[one].urls");
+  });
 
-    /** Waits for the next log line with this message, which `change` leads to. */
-    async function lineAfter(change: () => void, msg: string): Promise<Line> {
-      const before = served.child.lines.length;
-      change();
-      return until(() => served.child.lines.slice(before).find((line) => line["msg"] === msg));
-    }
-    const reloaded = (upstreams: object[]): Promise<Line> =>
-      lineAfter(() => served.write({ operations, upstreams }), "configuration reloaded");
-    const refused = (keys: object): Promise<Line> =>
-      lineAfter(() => served.write({ operations, ...keys }), "configuration refused: what runs stays");
-
-    test("takes a changed file within 2 s, and says what changed", async () => {
-      await reloaded([upstream("one", one!)]);
-      expect((await served.site.get(`${PREFIX}/two${INFO}`)).outcome).toBe("404 admin_unknown");
-      const { cause, changed } = await reloaded([upstream("one", one!), upstream("two", two!)]);
-      await until(async () => (await served.site.get(`${PREFIX}/two${INFO}`)).status === 200);
-      expect([cause, changed]).toEqual(["file", expect.arrayContaining(["upstreams[two].urls"])]);
-      expect(changed).not.toContain("upstreams[one].urls");
-    });
-
-    test("of a thousand keys is a line of JSON as any other, and so is one with a thousand problems", async () => {
-      const resting = (more: object) =>
-        Array.from({ length: 700 }, (_, i) => {
-          const name = `a-registry-with-a-long-name-${i}`;
-          return { name, admin: `${name}::1220`, urls: [`https://${name}.example`], mode: "cache-only", ...more };
-        });
-      expect((await reloaded(resting({})))["changed"]).toHaveLength(51);
-      const { problems } = await refused({ upstreams: resting({ "an-unknown-key": 1 }) });
-      expect(problems).toHaveLength(51);
-      expect((problems as string[]).at(-1)).toBe("and 650 more");
-    });
-
-    test("refuses a bad file as a whole, with its lines, until it is mended", async () => {
-      await reloaded([upstream("one", one!)]);
-      expect(await refused({ upstreams: [upstream("two", one!)], cors: { origin: "*" } })).toMatchObject({
-        level: "error",
-        problems: [expect.stringMatching(/:1:\d+: cors\.origin: unknown key/)],
+  test("says a thousand changes and a thousand problems in a line of JSON each", async () => {
+    const resting = (more: object) =>
+      Array.from({ length: 700 }, (_, i) => {
+        const name = `a-registry-with-a-long-name-${i}`;
+        return { name, admin: `${name}::1220`, urls: [`https://${name}.example`], mode: "cache-only", ...more };
       });
-      expect((await served.site.get(`${PREFIX}/one${INFO}`)).status).toBe(200);
-      const successful = (): Promise<number> =>
-        served.operations.metric("registry_gateway_config_last_reload_successful");
-      expect(await successful()).toBe(0);
-      await reloaded([upstream("two", one!)]);
-      await until(async () => (await served.site.get(`${PREFIX}/two${INFO}`)).status === 200);
-      expect(await successful()).toBe(1);
-    });
+    expect((await reloaded(...resting({})))["changed"]).toHaveLength(51);
+    const { problems } = await refused({ upstreams: resting({ "an-unknown-key": 1 }) });
+    expect(problems).toHaveLength(51);
+    expect((problems as string[]).at(-1)).toBe("and 650 more");
+  });
 
-    test("takes a replaced secret, whose file the configuration names", async () => {
-      const status = async (text: string): Promise<number> =>
-        (await served.operations.get("/status", { authorization: `Bearer ${text}` })).status;
-      expect(await status("the-first-operators-token")).toBe(200);
-      const write = (): void => writeFileSync(token, "the-second-operators-token\n");
-      expect((await lineAfter(write, "configuration reloaded"))["changed"]).toEqual(["operations.tokens[ops].token"]);
-      expect(await status("the-second-operators-token")).toBe(200);
-      expect(await status("the-first-operators-token")).toBe(401);
-      expect(served.child.stdout).not.toContain("operators-token");
+  test("refuses a bad file as a whole, with its lines, until it is mended", async () => {
+    await reloaded(upstream("one", one!));
+    expect(await refused({ upstreams: [upstream("two", one!)], cors: { origin: "*" } })).toMatchObject({
+      level: "error",
+      problems: [expect.stringMatching(/:1:\d+: cors\.origin: unknown key/)],
     });
+    expect((await site.get(`${PREFIX}/one${INFO}`)).status).toBe(200);
+    const successful = (): Promise<number> => operations.metric("registry_gateway_config_last_reload_successful");
+    expect(await successful()).toBe(0);
+    await reloaded(upstream("two", one!));
+    await until(async () => (await site.get(`${PREFIX}/two${INFO}`)).status === 200);
+    expect(await successful()).toBe(1);
+  });
+
+  test("takes a replaced secret, whose file the configuration names", async () => {
+    const status = async (text: string): Promise<number> =>
+      (await operations.get("/status", { authorization: `Bearer ${text}` })).status;
+    expect(await status("the-first-operators-token")).toBe(200);
+    const replace = (): void => writeFileSync(token, "the-second-operators-token\n");
+    expect((await lineAfter(replace, "configuration reloaded"))["changed"]).toEqual(["operations.tokens[ops].token"]);
+    expect(await status("the-second-operators-token")).toBe(200);
+    expect(await status("the-first-operators-token")).toBe(401);
+    expect(child.stdout).not.toContain("operators-token");
+  });
+
+  test("reloads at SIGHUP, goes on at SIGUSR2, ends cleanly at SIGTERM, and has JSON lines alone on stdout", async () => {
+    child.signal("SIGUSR2");
+    const line = await lineAfter(() => child.signal("SIGHUP"), "configuration reloaded");
+    expect(line).toMatchObject({ cause: "signal", changed: [] });
+    expect((await operations.get("/livez")).status).toBe(200);
+    // As npm sends it: to the group, and then to its child again.
+    child.signal("SIGTERM");
+    child.signal("SIGTERM");
+    expect(await child.ended).toBe(0);
+    expect(child.lines.map(({ msg }) => msg)).toContain("stopping");
   });
 });
 
@@ -313,22 +289,4 @@ describe("the operations commands", () => {
     const { code, stderr } = await command(["status", "--url", url]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("is it one?")]);
   });
-});
-
-test("the demo prints commands that work, and ends with Ctrl-C", async () => {
-  const child = new Child(["demo", "--port", "0", "--operations-port", "0"]);
-  const text = await until(() => child.stdout.includes("Stop with Ctrl-C") && child.stdout);
-  const [, listing = ""] = /-w '[^']*' '([^']+)'/.exec(text) ?? [];
-  const [, info = "", key = ""] = /curl -si '(\S+)' -H 'x-api-key: (rgk_\w[^']+)'/.exec(text) ?? [];
-  const [, factory = "", body = ""] = /3\. .*\n {2}curl -s (\S+) .* -d '(.*)' \|/.exec(text) ?? [];
-  expect((await fetch(listing)).headers.get("cache-status")).toContain("fwd=uri-miss");
-  expect((await fetch(listing)).headers.get("cache-status")).toContain("hit");
-  expect((await fetch(info, { headers: { "x-api-key": key } })).headers.get("ratelimit-policy")).toContain("6000");
-  const headers = { "content-type": "application/json" };
-  expect((await fetch(factory, { method: "POST", headers, body })).status).toBe(200);
-  const [, operations = ""] = /console {2}(\S+)\/console/.exec(text) ?? [];
-  expect((await command(["status", "--url", operations])).stdout).toMatch(/^funds +up/m);
-  child.signal("SIGINT");
-  expect(await child.ended).toBe(0);
-  expect(child.stderr).toBe("");
 });

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach } from "vitest";
 import { type Span, TestClock } from "./clock.ts";
 import { CANCEL, INFO, LIST } from "./endpoints.ts";
-import { startGateway, type TestGateway } from "./gateway.ts";
+import { startGateway, type TestGateway, useGateway, type Values } from "./gateway.ts";
 import type { Answer } from "./http.ts";
 import { type Registry, type RegistryOptions, startRegistry } from "./registry.ts";
 import { until } from "./until.ts";
@@ -23,14 +23,31 @@ export interface Cached {
   readonly refreshed: (path: string) => Promise<Answer>;
 }
 
+type CachedOptions = RegistryOptions & { readonly upstream?: object };
+
 /** One registry behind a gateway whose clock goes on by itself, and may be moved. */
-export async function startCached(
-  keys: object = {},
-  options: RegistryOptions & { readonly upstream?: object } = {},
-): Promise<Cached> {
-  const amulet = await startRegistry("amulet", options);
+export function startCached(keys: object = {}, options: CachedOptions = {}): Promise<Cached> {
   const clock = TestClock.running();
-  const gateway = await startGateway({ ...keys, upstreams: [amulet.upstream(options.upstream)] }, { clock });
+  return begin({ keys, options, clock, serve: (values) => startGateway(values, { clock }) });
+}
+
+/** {@link startCached} for tests of a file that share a gateway, as {@link useGateway} has it. */
+export function useStartCached() {
+  const clock = TestClock.running();
+  const serve = useGateway(clock);
+  return (keys: object = {}, options: CachedOptions = {}) => begin({ keys, options, clock, serve });
+}
+
+interface Beginning {
+  readonly keys: object;
+  readonly options: CachedOptions;
+  readonly clock: TestClock;
+  readonly serve: (values: Values) => Promise<TestGateway>;
+}
+
+async function begin({ keys, options, clock, serve }: Beginning): Promise<Cached> {
+  const amulet = await startRegistry("amulet", options);
+  const gateway = await serve({ ...keys, upstreams: [amulet.upstream(options.upstream)] });
   // Time that is moved while a node is asked for its info would be its deadline.
   await until(async () => (await gateway.operations.upstream("amulet")).nodes.every(isUp));
   return {

@@ -43,6 +43,16 @@ type Scripted = Canned | Misdeed | undefined;
 /** Answers a call, or leaves it to the registry with undefined. A promise holds the call until it is resolved. */
 export type Script = Canned | Misdeed | ((call: Call, response: ServerResponse) => Scripted | Promise<Scripted> | void);
 
+/** Does this to the first call, and leaves the others to the registry or to `then`. */
+export function atFirst(script: Canned | Misdeed, then?: Canned | Misdeed): Script {
+  let isFirst = true;
+  return () => {
+    if (!isFirst) return then;
+    isFirst = false;
+    return script;
+  };
+}
+
 export interface Instrument {
   readonly id: string;
   readonly [key: string]: unknown;

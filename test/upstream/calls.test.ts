@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../support/clock.ts";
-import { DRAFT, pathOf } from "../support/endpoints.ts";
+import { DRAFT } from "../support/endpoints.ts";
 import { startRawServer } from "../support/raw.ts";
 import { partyOf, startRegistry } from "../support/registry.ts";
 import { until } from "../support/until.ts";
@@ -39,13 +39,6 @@ test("a call carries what it says, our own fields and credentials, and nothing e
   });
   expect((await gateway.call(DRAFT)).text).toBe("200");
   expect(registry.last.headers).toMatchObject({ accept: "application/json" });
-});
-
-test("an extra path is asked of the origin, whatever the base path of the node", async () => {
-  const registry = await startRegistry("amulet", { basePath: "/base" });
-  const gateway = useUpstreams([registry]);
-  const { answer } = await gateway.call("/api/x?y=1", { base: "origin" });
-  expect(JSON.parse(answer!.body.toString())).toMatchObject({ url: "/api/x?y=1" });
 });
 
 describe("what a registry answers", () => {
@@ -115,30 +108,6 @@ describe("what a registry answers", () => {
     expect((await gateway.call("transfer_accept")).text).toBe("200");
   });
 
-  test("an info that names another admin and an instrument with another id are refused, and their connections closed", async () => {
-    const registry = await startRegistry();
-    const gateway = useUpstreams([registry]);
-    expect((await gateway.call("instrument", { id: "AMULET-00000" })).text).toBe("200");
-    registry.on("instrument", { body: { id: "AMULET-00001" } });
-    expect((await gateway.call("instrument", { id: "AMULET-00000" })).text).toBe("502 upstream_invalid");
-    registry.on("instrument", undefined);
-    const { connection } = registry.last;
-    await gateway.call("instrument", { id: "AMULET-00000" });
-    expect(registry.last.connection).toBeGreaterThan(connection);
-  });
-
-  test("a registry's 401 to credentials of ours is 502, to none its own answer", async () => {
-    const registry = await startRegistry();
-    registry.on("*", { status: 401, body: { error: "who are you" } });
-    const gateway = useUpstreams([
-      registry.upstream({ auth: { bearer: "a-token" } }),
-      { ...registry.upstream(), name: "open", admin: undefined, enabled: false },
-    ]);
-    expect((await gateway.call("transfer_factory")).text).toBe("502 upstream_credentials");
-    gateway.reload([registry]);
-    expect((await gateway.call("transfer_factory")).text).toBe("401");
-  });
-
   test("an empty line behind each body, in a packet of its own, changes nothing", async () => {
     let accepted = 0;
     const url = await startRawServer((socket) => {
@@ -195,30 +164,6 @@ describe("retries", () => {
     expect(registry.of().every(({ body }) => body.toString() === '{"a":1}')).toBe(true);
   });
 
-  test("retries come from a budget: an outage does not multiply the calls", async () => {
-    const registry = await startRegistry("amulet", { nodes: 3 });
-    const gateway = useUpstreams([registry]);
-    await until(() => gateway.count("info success") === 3);
-    registry.on("*", { status: 503, body: { error: "busy" } });
-    for (let i = 0; i < 60; i += 1) expect((await gateway.call("transfer_factory")).text).toBe("503");
-    expect(registry.count()).toBeLessThan(60 + 25);
-  });
-
-  test.each([
-    { operation: "transfer_accept", id: "00ab" },
-    { operation: "allocation_cancel_v2", id: "00ab" },
-    { operation: "instrument", id: "AMULET-00000" },
-  ])(
-    "a $operation that one node does not know yet is found at another, in a quiet registry, too",
-    async ({ operation, id }) => {
-      const registry = await startRegistry("amulet", { nodes: 2 });
-      const gateway = useUpstreams([registry]);
-      await until(() => gateway.count("info success") === 2);
-      registry.on(operation, { status: 404, body: { error: "not found" } }, 0);
-      for (let i = 0; i < 10; i += 1) expect((await gateway.call(operation, { id })).text).toBe("200");
-    },
-  );
-
   test("a 404 is the answer when the other node says so, too, fails, or is not to be had", async () => {
     const registry = await startRegistry("amulet", { nodes: 3 });
     const gateway = useUpstreams([registry]);
@@ -233,54 +178,6 @@ describe("retries", () => {
 });
 
 describe("deadlines and hedges", () => {
-  test("a call ends at its deadline, whatever it waits for", async () => {
-    const clock = TestClock.running();
-    const registry = await startRegistry();
-    const gateway = useUpstreams([registry], { clock });
-    registry.on("*", "hang");
-    const called = gateway.call("transfer_factory", { within: 3_000 });
-    await registry.reached(1);
-    clock.advance("3s");
-    expect((await called).text).toBe("504 upstream_timeout");
-    await until(() => registry.last.isAborted);
-  });
-
-  test("attempts are cut after attemptTimeout where another node can be asked, and a sole one may use all of the time", async () => {
-    const clock = TestClock.running();
-    const registry = await startRegistry("amulet", { nodes: 2 });
-    const gateway = useUpstreams([registry.upstream({ hedgeAfter: "0s" })], { clock });
-    await until(() => gateway.count("info success") === 2);
-    registry.on("*", () => (registry.count() === 1 ? "hang" : undefined));
-    const called = gateway.call("transfer_factory");
-    await registry.reached(1);
-    clock.advance("5s");
-    expect((await called).text).toBe("200");
-    expect(gateway.count("attempt transfer_factory late")).toBe(1);
-
-    const sole = await startRegistry("bonds");
-    const other = useUpstreams([sole], { clock });
-    const release = sole.hold("*");
-    const slow = other.call("transfer_factory", { name: "bonds" });
-    await sole.reached(1);
-    clock.advance("14s");
-    release();
-    expect((await slow).text).toBe("200");
-  });
-
-  test("a second node is asked beside one that is later than hedgeAfter, and the first answer ends the other", async () => {
-    const clock = TestClock.running();
-    const registry = await startRegistry("amulet", { nodes: 2 });
-    const gateway = useUpstreams([registry], { clock });
-    await until(() => gateway.count("info success") === 2);
-    registry.on("*", () => (registry.count() === 1 ? "hang" : undefined));
-    const called = gateway.call("transfer_factory");
-    await registry.reached(1);
-    clock.advance("1s");
-    const { text, report } = await called;
-    expect([text, report.attempts, gateway.count("hedge")]).toEqual(["200", 2, 1]);
-    await until(() => registry.of()[0]!.isAborted);
-  });
-
   test("two nodes are slow, at defaults with sixteen places: sixteen calls run, and a hedge that is not paid takes nothing", async () => {
     const clock = TestClock.running();
     const registry = await startRegistry("amulet", { nodes: 2 });
@@ -314,24 +211,4 @@ describe("deadlines and hedges", () => {
     expect(hedges).toBeGreaterThan(3);
     expect(hedges).toBeLessThan(8);
   });
-
-  test("a client that goes away ends its call", async () => {
-    const registry = await startRegistry();
-    const gateway = useUpstreams([registry]);
-    registry.on("*", "hang");
-    const gone = new AbortController();
-    const called = gateway.call("transfer_factory", { signal: gone.signal });
-    await registry.reached(1);
-    gone.abort();
-    expect((await called).text).toBe("499 client_gone");
-    await until(() => registry.last.isAborted);
-    expect(gateway.upstream().status()).toMatchObject({ inFlight: 0 });
-  });
-});
-
-test("the path of a call is appended to the node's", async () => {
-  const registry = await startRegistry("amulet", { basePath: "/a/b" });
-  const gateway = useUpstreams([registry]);
-  await gateway.call("instrument", { id: "AMULET-00000" });
-  expect(registry.last.url).toBe(pathOf("instrument", "AMULET-00000"));
 });

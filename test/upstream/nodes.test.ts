@@ -22,40 +22,6 @@ const states = (gateway: UpstreamHarness) =>
     .nodes.map(({ state }) => state);
 
 describe("which node is asked", () => {
-  test.each([
-    { name: "404", script: { status: 404, body: { error: "no" } } },
-    { name: "500", script: { status: 500, body: { error: "no" } } },
-  ])(
-    "one of five that answers $name at once, while others need 50 ms, gets no more than its share",
-    async ({ script }) => {
-      const { registry, gateway } = await useNodes(5);
-      registry.on("*", script, 2);
-      registry.on(
-        "*",
-        (call) => new Promise((resolve) => setTimeout(() => resolve(undefined), call.node === 2 ? 0 : 50)),
-      );
-      for (let round = 0; round < 10; round += 1) {
-        await Promise.all(Array.from({ length: 10 }, () => gateway.call("transfer_factory")));
-      }
-      const quick = registry.of().filter(({ node }) => node === 2).length;
-      expect(quick / registry.count()).toBeLessThan(0.5);
-    },
-  );
-
-  test("a slow node gets fewer calls than quick ones", async () => {
-    const { registry, gateway } = await useNodes(2);
-    registry.on(
-      "*",
-      (call) => new Promise((resolve) => setTimeout(() => resolve(undefined), call.node === 0 ? 60 : 2)),
-    );
-    const worker = async (): Promise<void> => {
-      for (let i = 0; i < 20; i += 1) await gateway.call("transfer_factory");
-    };
-    await Promise.all(Array.from({ length: 6 }, worker));
-    const slow = registry.of().filter(({ node }) => node === 0).length;
-    expect(slow).toBeLessThan(registry.count() / 2);
-  });
-
   test("a condition goes to the node that gave its ETag, and nowhere else", async () => {
     const { registry, gateway } = await useNodes(3);
     const condition = { node: registry.urls[1]!, fields: ["if-none-match", '"a"'] };
@@ -205,25 +171,6 @@ describe("a 429 of the registry is obeyed", () => {
     registry.on("*", undefined);
     clock.advance("1m");
     expect((await gateway.call("transfer_factory")).text).toBe("200");
-  });
-
-  test("a call waits for a short pause", async () => {
-    const { clock, registry, gateway } = await useNodes(1);
-    registry.on("*", { status: 429, body: "busy" });
-    await gateway.call("transfer_factory");
-    registry.on("*", undefined);
-    const called = gateway.call("transfer_factory");
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(registry.count()).toBe(1);
-    clock.advance("1s");
-    expect((await called).text).toBe("200");
-  });
-
-  test("one about a contract, without Retry-After, is an answer, and pauses nothing", async () => {
-    const { registry, gateway } = await useNodes(1);
-    registry.on("*", { status: 429, body: { error: "ABORTED: the contract is locked" } });
-    for (let i = 0; i < 3; i += 1) expect((await gateway.call("transfer_factory")).text).toBe("429");
-    expect(registry.count()).toBe(3);
   });
 });
 

@@ -137,11 +137,3 @@ test("in cache-only mode nothing is asked, not even the info", async () => {
     cause: "cache-only: nothing is asked of it",
   });
 });
-
-test("an upstream that is not enabled is not there", async () => {
-  const [one, two] = [await startRegistry("amulet"), await startRegistry("bonds")];
-  const gateway = useUpstreams([one, two.upstream({ enabled: false })]);
-  expect(gateway.upstreams.all.map(({ name }) => name)).toEqual(["amulet"]);
-  expect(gateway.upstreams.sole?.name).toBe("amulet");
-  expect(gateway.upstreams.byName("bonds")).toBeUndefined();
-});

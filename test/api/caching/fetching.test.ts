@@ -1,9 +1,11 @@
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { CACHED, ONE, outcomes, startCached } from "../../support/caching.ts";
+import { CACHED, ONE, outcomes, useStartCached } from "../../support/caching.ts";
 import { ADMIN_HEADER, INFO, LIST } from "../../support/endpoints.ts";
 import { instrument, instruments, partyOf } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
+
+const startCached = useStartCached();
 
 const PAGE = { instruments: [{ id: "A", name: "n", symbol: "s", decimals: 1, supportedApis: {} }] };
 

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { CACHED, ONE, outcomes, startCached, useCached } from "../../support/caching.ts";
+import { CACHED, ONE, outcomes, useCached, useStartCached } from "../../support/caching.ts";
 import { INFO, LIST } from "../../support/endpoints.ts";
 import { load } from "../../support/gateway.ts";
+
+const startCached = useStartCached();
 
 const PAGE = { instruments: [{ id: "A", name: "n", symbol: "s", decimals: 1, supportedApis: {} }] };
 const NO_WINDOWS = { cache: { staleWhileRevalidate: "0s", staleIfError: "0s" } };

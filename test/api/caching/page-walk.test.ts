@@ -1,10 +1,12 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { startCached } from "../../support/caching.ts";
+import { useStartCached } from "../../support/caching.ts";
 import { LIST } from "../../support/endpoints.ts";
 import type { TestGateway } from "../../support/gateway.ts";
 import { instrument, instruments, type Registry } from "../../support/registry.ts";
 import { runs } from "../../support/thorough.ts";
+
+const startCached = useStartCached();
 
 /** Beyond every window in which a page may be served: fresh for 30 s, stale for 30 s more. */
 const ALL_EXPIRED = 61_000;
@@ -60,7 +62,6 @@ test("a walk sees every instrument that stayed exactly once, while others come, 
         });
         for (const id of stayed) expect(seen.filter((each) => each === id)).toEqual([id]);
       }
-      await gateway.stop();
       await registry.close();
     }),
     { numRuns: runs(4, 60) },

@@ -1,14 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { CACHED, ONE, startCached } from "../../support/caching.ts";
+import { CACHED, ONE, useStartCached } from "../../support/caching.ts";
 import { INFO, LIST } from "../../support/endpoints.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { useGateway } from "../../support/gateway.ts";
 import { startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
+
+const startCached = useStartCached();
+const serve = useGateway();
 
 describe("a purge", () => {
   test("of a registry leaves nothing of it, and all of the others", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
-    const gateway = await startGateway({ upstreams: [amulet, bonds] });
+    const gateway = await serve({ upstreams: [amulet, bonds] });
     const all = ["amulet", "bonds"].flatMap((name) =>
       CACHED.map(({ path }) => [name, gateway.base(name) + path.replace("AMULET", name.toUpperCase())] as const),
     );
@@ -21,7 +24,7 @@ describe("a purge", () => {
 
   test("of all leaves nothing of any", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
-    const gateway = await startGateway({ upstreams: [amulet, bonds] });
+    const gateway = await serve({ upstreams: [amulet, bonds] });
     const paths = ["amulet", "bonds"].map((name) => gateway.base(name) + LIST);
     for (const path of paths) await gateway.get(path);
     expect((await gateway.operations.purge()).status).toBe(200);
@@ -63,7 +66,7 @@ describe("a purge", () => {
       { name: "one", urls: [first] },
       { name: "two", urls: [second] },
     ];
-    const gateway = await startGateway({ upstreams });
+    const gateway = await serve({ upstreams });
     await until(async () => (await gateway.operations.upstream("one")).state === "disabled");
     expect((await gateway.operations.purge("one")).json).toEqual({ purged: "one" });
     const explained = await gateway.operations.get(`/explain?path=${gateway.base("one")}${LIST}`);

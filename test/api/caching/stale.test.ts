@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { CACHED, outcomes, startCached, useCached } from "../../support/caching.ts";
+import { CACHED, outcomes, useCached, useStartCached } from "../../support/caching.ts";
 import { CANCEL, LIST } from "../../support/endpoints.ts";
 import type { Script } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
+
+const startCached = useStartCached();
 
 const PAGE = { instruments: [{ id: "A", name: "n", symbol: "s", decimals: 1, supportedApis: {} }] };
 const NO_SWR = { cache: { staleWhileRevalidate: "0s", staleIfError: "10m" } };

@@ -1,10 +1,11 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { ACCEPT, choice, DRAFT, FACTORY, INFO, LIST, OPERATOR, PREFIX } from "../../support/endpoints.ts";
-import { startGateway, temporaryFolder, type TestGateway } from "../../support/gateway.ts";
+import { startGateway, temporaryFolder, type TestGateway, useGateway } from "../../support/gateway.ts";
 import { expectOwnError, type Request } from "../../support/http.ts";
 import { Issuer } from "../../support/issuer.ts";
 import { keyLine, newKey, writeKeys } from "../../support/keys.ts";
 import { instruments, type Registry, startRegistry } from "../../support/registry.ts";
+import { shareOf } from "../../support/thorough.ts";
 import { until } from "../../support/until.ts";
 
 const UPSTREAMS = ["amulet", "bonds", "gold"] as const;
@@ -92,10 +93,10 @@ const FORMS: Readonly<Record<string, (name: Name, request: Omit<Request, "header
 };
 
 describe("a client of a tier uses its upstreams, by any way, and no other:", () => {
-  test.each(CALLERS.flatMap((caller) => Object.keys(ROUTES).map((route) => [caller, route] as const)))(
+  test.each(CALLERS.flatMap((caller) => Object.keys(ROUTES).map((route, place) => [caller, route, place] as const)))(
     "%s, %s",
-    async (caller, route) => {
-      for (const form of Object.keys(FORMS)) {
+    async (caller, route, place) => {
+      for (const form of shareOf(Object.keys(FORMS), place, 2)) {
         for (const name of UPSTREAMS) {
           for (const each of UPSTREAMS) registries[each].calls.length = 0;
           const answer = await ask(caller, FORMS[form]!(name, ROUTES[route]!(name)));
@@ -300,11 +301,13 @@ test("who calls is in the log line, in metrics and at /clients by its name", asy
   expect(names).toEqual(expect.arrayContaining(["wallet-a", "exchange-a", "wallet-old", "wallet-t", "anonymous"]));
 });
 
+const serve = useGateway();
+
 describe("where anonymous is false", () => {
   const start = async () => {
     const amulet = await startRegistry("amulet");
     const keysFile = writeKeys(temporaryFolder(), [keyLine(KEYS.wallet, "wallet-a", "wallet")]);
-    return startGateway({ upstreams: [amulet], clients: { anonymous: false, keysFile, tiers: { wallet: {} } } });
+    return serve({ upstreams: [amulet], clients: { anonymous: false, keysFile, tiers: { wallet: {} } } });
   };
 
   test("who shows no credential is 401 that says how to get in", async () => {
@@ -332,7 +335,7 @@ describe("the keys of a token's issuer", () => {
     const login = await Issuer.start();
     const amulet = await startRegistry("amulet");
     const clients = { anonymous: false, jwt: [login.entry({ tier: "wallet" })], tiers: { wallet: {} } };
-    return { login, amulet, gateway: await startGateway({ upstreams: [amulet], clients }) };
+    return { login, amulet, gateway: await serve({ upstreams: [amulet], clients }) };
   };
 
   test("are asked for at the first token, and no more for the next ones", async () => {

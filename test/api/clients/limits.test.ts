@@ -2,7 +2,7 @@ import { request } from "node:http";
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { ACCEPT, DRAFT, LIST } from "../../support/endpoints.ts";
-import { startGateway, temporaryFolder } from "../../support/gateway.ts";
+import { startGateway, temporaryFolder, useGateway, type Values } from "../../support/gateway.ts";
 import { expectOwnError, type Request } from "../../support/http.ts";
 import { keyLine, newKey, writeKeys } from "../../support/keys.ts";
 import { startRegistry } from "../../support/registry.ts";
@@ -10,22 +10,24 @@ import { until } from "../../support/until.ts";
 
 const KEYS = { one: newKey(), two: newKey() };
 
-async function start(tiers: Record<string, object>, keys: object = {}) {
+const clock = TestClock.standing();
+const serve = useGateway(clock);
+
+async function start(tiers: Record<string, object>, begin = serve) {
   const amulet = await startRegistry("amulet");
-  const clock = TestClock.standing();
   const folder = temporaryFolder();
   const keysFile = writeKeys(folder, [keyLine(KEYS.one, "one", "wallet"), keyLine(KEYS.two, "two", "wallet")]);
   const clients = { keysFile, tiers: { anonymous: {}, wallet: {}, ...tiers } };
-  const values = { ...keys, upstreams: [amulet], clients };
-  const gateway = await startGateway(values, { clock, folder });
+  const values = { upstreams: [amulet], clients };
+  const gateway = await begin(values);
   const by = (key?: string) => (sent: Request) =>
     gateway.send({ ...sent, headers: { ...(key !== undefined && { "x-api-key": key }), ...sent.headers } });
-  return { amulet, clock, gateway, values, one: by(KEYS.one), two: by(KEYS.two), anonymous: by() };
+  return { amulet, gateway, values, one: by(KEYS.one), two: by(KEYS.two), anonymous: by() };
 }
 
 describe("a client that has sent what its tier allows in a window", () => {
   test("is refused at once, is told when to come back, and costs the registry nothing", async () => {
-    const { amulet, clock, one } = await start({ wallet: { requests: "5/1m" } });
+    const { amulet, one } = await start({ wallet: { requests: "5/1m" } });
     for (let left = 4; left >= 0; left -= 1) {
       const answer = await one({ path: LIST });
       expect(answer.status).toBe(200);
@@ -54,7 +56,7 @@ describe("a client that has sent what its tier allows in a window", () => {
   });
 
   test("slides: what was sent a window ago is free again, and nothing before it", async () => {
-    const { clock, one } = await start({ wallet: { requests: "4/1m" } });
+    const { one } = await start({ wallet: { requests: "4/1m" } });
     const seen: number[] = [];
     for (const span of ["0s", "20s", "20s", "10s", "5s", "8s", "1s", "19s"]) {
       clock.advance(span);
@@ -77,10 +79,9 @@ describe("a client that has sent what its tier allows in a window", () => {
   });
 
   test("is told apart by the address that a trusted proxy names", async () => {
-    const { anonymous } = await start(
-      { anonymous: { requests: "1/1m" } },
-      { listen: { trustedProxies: ["127.0.0.1"] } },
-    );
+    const listen = { trustedProxies: ["127.0.0.1"] };
+    const begin = (values: Values) => startGateway({ ...values, listen }, { clock });
+    const { anonymous } = await start({ anonymous: { requests: "1/1m" } }, begin);
     const from = async (address: string) =>
       (await anonymous({ path: LIST, headers: { "x-forwarded-for": address } })).status;
     expect(await from("192.0.2.1")).toBe(200);
@@ -134,9 +135,8 @@ describe("calls of one client at once", () => {
     release();
     for (const answer of [...running, others]) expect((await answer).status).toBe(200);
     expect((await one({ path: ACCEPT, body: "{}" })).status).toBe(200);
-    expect(await gateway.operations.metric("registry_gateway_client_refusals_total", 'code="client_concurrency"')).toBe(
-      3,
-    );
+    const refusals = { name: "registry_gateway_client_refusals_total", label: 'code="client_concurrency"' };
+    expect(await gateway.operations.metric(refusals.name, refusals.label)).toBe(3);
   });
 
   test("a client that goes gives its place back", async () => {

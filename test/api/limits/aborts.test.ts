@@ -26,6 +26,8 @@ function trouble(): Canned | Misdeed | undefined {
   return TROUBLE.find(([share]) => (left -= share) < 0)?.[1];
 }
 
+const clock = TestClock.running();
+
 /** A client that goes away after a while, in the middle of its request or its answer or before either; until it is gone. */
 function hurry(base: string, path: string, isPost: boolean): Promise<void> {
   const { hostname, port } = new URL(base);
@@ -34,21 +36,20 @@ function hurry(base: string, path: string, isPost: boolean): Promise<void> {
   const socket = connect(Number(port), hostname);
   return new Promise((resolve) => {
     socket.on("error", () => undefined).on("close", () => resolve());
-    socket.on("data", () => setTimeout(() => socket.destroy(), random(10)));
+    socket.on("data", () => clock.after(random(10), () => socket.destroy()));
     socket.write(`${isPost ? "POST" : "GET"} ${path} HTTP/1.1\r\n${head}`);
     if (isPost) socket.write(body.slice(0, random(4) === 0 ? random(body.length) : body.length));
     const away = (): void => void (random(2) === 0 ? socket.destroy() : socket.resetAndDestroy());
-    setTimeout(away, random(3) === 0 ? 1_000 : random(60));
+    clock.after(random(3) === 0 ? 1_000 : random(60), away);
   });
 }
 
 test("a storm of clients that go away, of nodes in trouble and of reloads leaves nothing behind", async () => {
-  const clock = TestClock.running();
   const amulet = await startRegistry("amulet", { nodes: 3 });
   const bonds = await startRegistry("bonds", { nodes: 3 });
   for (const each of [amulet, bonds]) {
     const later = async () => {
-      await new Promise((resolve) => setTimeout(resolve, random(30)));
+      await new Promise<void>((resolve) => clock.after(random(30), resolve));
       return trouble();
     };
     each.on("*", later).on("info", later);
@@ -69,11 +70,20 @@ test("a storm of clients that go away, of nodes in trouble and of reloads leaves
       const path = [ACCEPT, DRAFT, LIST][random(3)]!;
       clients.push(hurry(gateway.url, gateway.base(random(2) === 0 ? "amulet" : "bonds") + path, path !== LIST));
     }
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    // Some have come by now, and some have not.
+    for (let turn = 0; turn < 60; turn += 1) {
+      await new Promise(setImmediate);
+      if (turn % 5 === 4) clock.advance(5);
+    }
     gateway.reload(values(round));
     if (round % 4 === 0) clock.advance("6m");
   }
-  await Promise.all(clients);
+  let areGone = false;
+  void Promise.all(clients).then(() => (areGone = true));
+  await until(() => {
+    clock.advance(50);
+    return areGone;
+  });
   interface Counts {
     readonly inFlight: number;
     readonly waiting?: number;

@@ -1,28 +1,30 @@
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { CANCEL, choice, FACTORY, INFO, LIST } from "../../support/endpoints.ts";
-import { load, NOTHING_KEPT, startGateway } from "../../support/gateway.ts";
+import { load, NOTHING_KEPT, useGateway } from "../../support/gateway.ts";
 import { expectOwnError } from "../../support/http.ts";
-import { type Canned, startRegistry } from "../../support/registry.ts";
+import { atFirst, type Canned, startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
+
+const clock = TestClock.running();
+const serve = useGateway(clock);
 
 async function start(nodes: number, upstream: object = {}) {
   const amulet = await startRegistry("amulet", { nodes });
-  const clock = TestClock.running();
-  const gateway = await startGateway({ ...NOTHING_KEPT, upstreams: [amulet.upstream(upstream)] }, { clock });
+  const gateway = await serve({ ...NOTHING_KEPT, upstreams: [amulet.upstream(upstream)] });
   const states = async () =>
     ((await gateway.operations.upstream("amulet")).nodes as { state: string }[]).map(({ state }) => state);
   const isUp = async () => (await states()).every((state) => state === "up");
   await until(isUp);
   amulet.calls.length = 0;
-  return { amulet, clock, gateway, states, isUp };
+  return { amulet, gateway, states, isUp };
 }
 
 const CONTEXT = { choiceContextData: {}, disclosedContracts: [] };
 
 describe("a node", () => {
   test("whose info fails is out, and is asked again until it says who it is", async () => {
-    const { amulet, clock, gateway, states, isUp } = await start(2);
+    const { amulet, gateway, states, isUp } = await start(2);
     amulet.on("info", { status: 500, body: {} }, 1).on("*", "reset", 1);
     // Its info may be asked again, when the first call meets it.
     clock.advance("5s");
@@ -57,7 +59,7 @@ describe("a node", () => {
       await new Promise((resolve) => setTimeout(resolve, 30));
       return { body: CONTEXT };
     };
-    for (const status of [404, 409]) {
+    for (const status of [404, 409, 500]) {
       amulet.calls.length = 0;
       amulet.on("allocation_cancel", slow).on("allocation_cancel", { status, body: { error: "no" } }, 0);
       const answers = Array.from({ length: 20 }, async () => {
@@ -83,8 +85,7 @@ describe("a node", () => {
 
 test("with no node up, calls are 503 at once until an info succeeds, while stored metadata is served", async () => {
   const amulet = await startRegistry("amulet");
-  const clock = TestClock.running();
-  const gateway = await startGateway({ upstreams: [amulet.upstream({ retries: 0 })] }, { clock });
+  const gateway = await serve({ upstreams: [amulet.upstream({ retries: 0 })] });
   expect((await gateway.get(INFO)).status).toBe(200);
   await amulet.close();
   await until(async () => {
@@ -106,13 +107,8 @@ test("with no node up, calls are 503 at once until an info succeeds, while store
 
 describe("hedging", () => {
   test("a second node is asked beside one that is late, and the first good answer goes", async () => {
-    const { amulet, clock, gateway } = await start(2);
-    let first = true;
-    amulet.on("allocation_cancel", () => {
-      if (!first) return undefined;
-      first = false;
-      return "hang";
-    });
+    const { amulet, gateway } = await start(2);
+    amulet.on("allocation_cancel", atFirst("hang"));
     const answer = gateway.post(CANCEL);
     await amulet.reached(1);
     clock.advance("1s");
@@ -122,7 +118,7 @@ describe("hedging", () => {
   });
 
   test("0s is never", async () => {
-    const { amulet, clock, gateway } = await start(2, { hedgeAfter: "0s", timeout: "4s", attemptTimeout: "4s" });
+    const { amulet, gateway } = await start(2, { hedgeAfter: "0s", timeout: "4s", attemptTimeout: "4s" });
     const release = amulet.hold("allocation_cancel");
     const answer = gateway.post(CANCEL);
     await amulet.reached(1);
@@ -133,7 +129,7 @@ describe("hedging", () => {
   });
 
   test("takes no place from the calls: 16 POSTs at two slow nodes run at once", async () => {
-    const { amulet, clock, gateway } = await start(2, { concurrency: 16 });
+    const { amulet, gateway } = await start(2, { concurrency: 16 });
     const release = amulet.hold("allocation_cancel");
     const all = Array.from({ length: 16 }, () => gateway.post(CANCEL));
     await amulet.reached(16);
@@ -145,13 +141,8 @@ describe("hedging", () => {
 
 describe("an attempt", () => {
   test("that is late gives way to another node, within the whole deadline", async () => {
-    const { amulet, clock, gateway } = await start(2, { hedgeAfter: "0s", attemptTimeout: "2s" });
-    let first = true;
-    amulet.on("allocation_cancel", () => {
-      if (!first) return undefined;
-      first = false;
-      return "hang";
-    });
+    const { amulet, gateway } = await start(2, { hedgeAfter: "0s", attemptTimeout: "2s" });
+    amulet.on("allocation_cancel", atFirst("hang"));
     const answer = gateway.post(CANCEL);
     await amulet.reached(1);
     clock.advance("2s");
@@ -159,7 +150,7 @@ describe("an attempt", () => {
   });
 
   test("of a sole node may use all of the timeout", async () => {
-    const { amulet, clock, gateway } = await start(1, { timeout: "10s", attemptTimeout: "2s" });
+    const { amulet, gateway } = await start(1, { timeout: "10s", attemptTimeout: "2s" });
     const release = amulet.hold("allocation_cancel");
     const answer = gateway.post(CANCEL);
     await amulet.reached(1);
@@ -179,13 +170,6 @@ describe("agreement", () => {
   function contract(id: string) {
     return { templateId: "t", contractId: id, createdEventBlob: "b", synchronizerId: "s" };
   }
-  /** Two nodes that have to agree, for all tests of the block. */
-  let two: Awaited<ReturnType<typeof start>>;
-  beforeAll(async () => {
-    two = await start(2, { agreement: 2 });
-  });
-  beforeEach(() => void two.amulet.reset());
-
   const ask = (gateway: Awaited<ReturnType<typeof start>>["gateway"]) => gateway.post(FACTORY, choice());
 
   test("so many nodes are asked at once, and the bytes are the first one's", async () => {
@@ -232,7 +216,7 @@ describe("agreement", () => {
     ["meta", { ...FACTORY_BODY, meta: { node: "2" } }],
     ["unknown members", { ...FACTORY_BODY, served: "by node 2" }],
   ])("answers that differ in %s are the same", async (_what, other) => {
-    const { amulet, gateway } = two;
+    const { amulet, gateway } = await start(2, { agreement: 2 });
     amulet.on("transfer_factory", { body: FACTORY_BODY }, 0).on("transfer_factory", { body: other }, 1);
     const answer = await ask(gateway);
     expect(answer.status).toBe(200);
@@ -250,7 +234,7 @@ describe("agreement", () => {
       { ...FACTORY_BODY, choiceContext: { ...FACTORY_BODY.choiceContext, disclosedContracts: [contract("1")] } },
     ],
   ])("answers that differ in %s do not agree: 502", async (_what, other) => {
-    const { amulet, gateway } = two;
+    const { amulet, gateway } = await start(2, { agreement: 2 });
     amulet.on("transfer_factory", { body: FACTORY_BODY }, 0).on("transfer_factory", { body: other }, 1);
     expectOwnError(await ask(gateway), 502, "nodes_disagree");
   });
@@ -269,28 +253,31 @@ describe("agreement", () => {
   });
 
   test("equal 4xx are equal", async () => {
-    const { amulet, gateway } = two;
+    const { amulet, gateway } = await start(2, { agreement: 2 });
     amulet.on("*", { status: 404, body: { error: "no such contract" } });
     const answer = await gateway.post(CANCEL);
     expect([answer.status, answer.text]).toEqual([404, '{"error":"no such contract"}']);
   });
 
   test("fewer nodes up than it asks for is 503", async () => {
-    const { amulet, clock, gateway, states } = await start(2, { agreement: 2 });
+    const { amulet, gateway, states } = await start(2, { agreement: 2 });
     amulet.on("info", { status: 500, body: {} }, 1).on("*", "reset", 1);
     clock.advance("5s");
     await until(async () => {
       await ask(gateway);
       return (await states())[1] === "out";
     });
-    expectOwnError(await ask(gateway), 503, "upstream_down");
+    amulet.calls.length = 0;
+    const answer = await ask(gateway);
+    expectOwnError(answer, 503, "upstream_down");
+    expect(answer.error).toContain('fewer nodes of the registry "amulet" are up than the 2 that have to agree');
+    expect(amulet.count()).toBe(0);
   });
 
   test("a limit of our own stays 429, and is no disagreement", async () => {
     const amulet = await startRegistry("amulet", { nodes: 2 });
-    const clock = TestClock.running();
     const upstream = amulet.upstream({ agreement: 2, rateLimit: { requests: "5/1h" } });
-    const gateway = await startGateway({ ...NOTHING_KEPT, upstreams: [upstream] }, { clock });
+    const gateway = await serve({ ...NOTHING_KEPT, upstreams: [upstream] });
     const seen = new Set<string>();
     for (let round = 0; round < 4; round += 1)
       seen.add((await gateway.post(FACTORY, choice(), { "request-timeout": "0.3" })).outcome);

@@ -1,21 +1,22 @@
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { ACCEPT, CANCEL, DRAFT, INFO, LIST } from "../../support/endpoints.ts";
-import { load, NOTHING_KEPT, startGateway, type TestGateway } from "../../support/gateway.ts";
+import { load, NOTHING_KEPT, type TestGateway, useGateway } from "../../support/gateway.ts";
 import { type Answer, expectOwnError } from "../../support/http.ts";
 import { startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
 
+const clock = TestClock.standing();
+const serve = useGateway(clock);
+
 async function start(rateLimit: object, options: { nodes?: number; keys?: object } = {}) {
   const amulet = await startRegistry("amulet", { nodes: options.nodes ?? 1 });
-  const clock = TestClock.standing();
+  // What the tests before have used up is free again.
+  clock.advance("10m");
   const at: number[] = [];
   for (const operation of ["info", "*"]) amulet.on(operation, () => void at.push(clock.now()));
-  const gateway = await startGateway(
-    { ...NOTHING_KEPT, ...options.keys, upstreams: [amulet.upstream({ rateLimit })] },
-    { clock },
-  );
-  return { amulet, clock, gateway, at };
+  const gateway = await serve({ ...NOTHING_KEPT, ...options.keys, upstreams: [amulet.upstream({ rateLimit })] });
+  return { amulet, gateway, at };
 }
 
 /** How far the clock is moved at once: a call may arrive so much later than it was granted. */
@@ -40,7 +41,7 @@ async function moved(answer: Promise<Answer>, clock: TestClock, step: number): P
 
 describe("rateLimit", () => {
   test("is never exceeded in any window, whatever is asked: infos, metadata, calls and what passes through", async () => {
-    const { amulet, clock, gateway, at } = await start({ requests: "10/10s" });
+    const { amulet, gateway, at } = await start({ requests: "10/10s" });
     const outcomes = new Set<string>();
     for (let round = 0; round < 12; round += 1) {
       const requests = [{ path: INFO }, { path: LIST }, { path: ACCEPT, body: "{}" }, { path: DRAFT }];
@@ -56,7 +57,7 @@ describe("rateLimit", () => {
   });
 
   test("has a burst beside it", async () => {
-    const { clock, gateway, at } = await start({ requests: "100/1m", burst: "3/1s" });
+    const { gateway, at } = await start({ requests: "100/1m", burst: "3/1s" });
     for (let round = 0; round < 20; round += 1) {
       expect((await moved(gateway.post(ACCEPT), clock, STEP)).status).toBe(200);
     }
@@ -64,7 +65,7 @@ describe("rateLimit", () => {
   });
 
   test("lets a call wait within its deadline, at most 2 s, else it is 429 that says when to come back", async () => {
-    const { amulet, clock, gateway } = await start({ requests: "2/10s" });
+    const { amulet, gateway } = await start({ requests: "2/10s" });
     expect((await gateway.post(ACCEPT)).status).toBe(200);
     // The info and one call: the next is free after ten seconds.
     const refused = await moved(gateway.post(ACCEPT), clock, 500);
@@ -79,7 +80,7 @@ describe("rateLimit", () => {
   });
 
   test("a call whose own deadline is nearer than its turn is 429 as well, never 504", async () => {
-    const { clock, gateway } = await start({ requests: "2/10s" });
+    const { gateway } = await start({ requests: "2/10s" });
     expect((await gateway.post(ACCEPT)).status).toBe(200);
     const answer = await moved(gateway.post(ACCEPT, "{}", { "request-timeout": "1" }), clock, 100);
     expectOwnError(answer, 429, "rate_limited");
@@ -87,12 +88,9 @@ describe("rateLimit", () => {
 
   test("is one for all upstreams of a group", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
-    const clock = TestClock.standing();
     const rateLimit = { requests: "6/1m", group: "host" };
-    const gateway = await startGateway(
-      { ...NOTHING_KEPT, upstreams: [amulet, bonds].map((each) => each.upstream({ rateLimit })) },
-      { clock },
-    );
+    const upstreams = [amulet, bonds].map((each) => each.upstream({ rateLimit }));
+    const gateway = await serve({ ...NOTHING_KEPT, upstreams });
     for (let round = 0; round < 8; round += 1) {
       const name = round % 2 === 0 ? "amulet" : "bonds";
       await moved(gateway.post(gateway.base(name) + CANCEL), clock, 500);
@@ -101,7 +99,7 @@ describe("rateLimit", () => {
   });
 
   test("leaves cached metadata alone, and calls come before refreshes", async () => {
-    const { amulet, clock, gateway } = await start(
+    const { amulet, gateway } = await start(
       { requests: "4/10s" },
       { keys: { cache: { ttl: { instruments: "30s" } } } },
     );
@@ -112,10 +110,8 @@ describe("rateLimit", () => {
   });
 
   test("is kept over a reload, of the same upstream and of the same group", async () => {
-    const amulet = await startRegistry("amulet");
-    const clock = TestClock.standing();
-    const upstream = (keys: object = {}) => amulet.upstream({ rateLimit: { requests: "3/10m" }, ...keys });
-    const gateway = await startGateway({ ...NOTHING_KEPT, upstreams: [upstream()] }, { clock });
+    const { amulet, gateway } = await start({ requests: "3/10m" });
+    const upstream = (keys: object) => amulet.upstream({ rateLimit: { requests: "3/10m" }, ...keys });
     for (let round = 0; round < 2; round += 1) expect((await gateway.post(ACCEPT)).status).toBe(200);
     gateway.reload({ ...NOTHING_KEPT, upstreams: [upstream({ timeout: "9s", auth: { bearer: "new" } })] });
     expectOwnError(await moved(gateway.post(ACCEPT), clock, 500), 429, "rate_limited");
@@ -132,7 +128,7 @@ describe("rateLimit", () => {
   });
 
   test("is shown at /status, and never said to be a registry's 429", async () => {
-    const { clock, gateway } = await start({ requests: "2/10s", burst: "2/1s" });
+    const { gateway } = await start({ requests: "2/10s", burst: "2/1s" });
     await gateway.post(ACCEPT);
     const { error } = await moved(gateway.post(ACCEPT), clock, 500);
     expect(error).not.toMatch(/answered 429/);
@@ -147,19 +143,20 @@ describe("a registry's 429", () => {
     body: "Too Many Requests: Server is busy",
   });
 
+  const clock = TestClock.running();
+  const serve = useGateway(clock);
   const start429 = async (nodes = 1) => {
     const amulet = await startRegistry("amulet", { nodes });
     const bonds = await startRegistry("bonds");
-    const clock = TestClock.running();
-    const gateway = await startGateway({ upstreams: [amulet, bonds] }, { clock });
+    const gateway = await serve({ upstreams: [amulet, bonds] });
     const post = (name = "amulet") => gateway.post(gateway.base(name) + CANCEL);
     for (let round = 0; round < 4; round += 1) expect((await post()).status).toBe(200);
     expect((await gateway.get(gateway.base("amulet") + LIST)).status).toBe(200);
-    return { amulet, bonds, clock, gateway, post };
+    return { amulet, bonds, gateway, post };
   };
 
   test("is obeyed for its Retry-After: nothing is asked of that node, then calls are 429 that say so", async () => {
-    const { amulet, clock, gateway, post } = await start429();
+    const { amulet, gateway, post } = await start429();
     amulet.on("allocation_cancel", paused("30"));
     const first = await post();
     expect([first.status, first.headers["retry-after"]]).toEqual([429, "30"]);
@@ -204,7 +201,7 @@ describe("a registry's 429", () => {
     ["without a Retry-After for a second", undefined, "1100ms"],
     ["for a minute at most", "99999", "61s"],
   ])("holds %s", async (_what, after, span) => {
-    const { amulet, clock, post } = await start429();
+    const { amulet, post } = await start429();
     amulet.on("allocation_cancel", paused(after));
     expect((await post()).status).toBe(429);
     amulet.on("allocation_cancel", undefined);
@@ -213,24 +210,28 @@ describe("a registry's 429", () => {
   });
 
   test("a short pause is waited for as the limit is", async () => {
-    const { amulet, post } = await start429();
+    const { amulet, gateway, post } = await start429();
     amulet.on("allocation_cancel", paused("1"));
     await post();
     amulet.on("allocation_cancel", undefined);
-    expect((await post()).status).toBe(200);
+    const before = amulet.count();
+    const waiting = post();
+    // What was sent before this one waits by now.
+    await gateway.get("/nothing");
+    expect(amulet.count()).toBe(before);
+    clock.advance("1s");
+    expect((await waiting).status).toBe(200);
   });
 });
 
 describe("concurrency", () => {
-  const startFull = async (gatewayKeys: object = {}) => {
+  const clock = TestClock.running();
+  const serve = useGateway(clock);
+  const startFull = async () => {
     const amulet = await startRegistry("amulet");
-    const clock = TestClock.running();
-    const gateway = await startGateway(
-      { ...gatewayKeys, upstreams: [amulet.upstream({ concurrency: 3, hedgeAfter: "0s" })] },
-      { clock },
-    );
+    const gateway = await serve({ upstreams: [amulet.upstream({ concurrency: 3, hedgeAfter: "0s" })] });
     expect((await gateway.get(LIST)).status).toBe(200);
-    return { amulet, clock, gateway };
+    return { amulet, gateway };
   };
   const many = (gateway: TestGateway, count: number) => Array.from({ length: count }, () => gateway.post(CANCEL));
 
@@ -249,7 +250,7 @@ describe("concurrency", () => {
   });
 
   test("one that waits to its deadline is 504", async () => {
-    const { amulet, clock, gateway } = await startFull();
+    const { amulet, gateway } = await startFull();
     amulet.hold("allocation_cancel");
     void Promise.allSettled(many(gateway, 3));
     await amulet.reached(4);

@@ -1,28 +1,15 @@
 import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
-import { describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { CANCEL, LIST } from "../../support/endpoints.ts";
-import { startGateway, temporaryFolder } from "../../support/gateway.ts";
+import { startGateway, temporaryFolder, type TestGateway, useGateway, type Values } from "../../support/gateway.ts";
 import { Site } from "../../support/http.ts";
-import { startRegistry } from "../../support/registry.ts";
+import { type Registry, startRegistry } from "../../support/registry.ts";
 
 const TLS = join(import.meta.dirname, "../../fixtures/tls");
 const file = (name: string): string => join(TLS, name);
 const read = (name: string): Buffer => readFileSync(file(name));
-
-async function start() {
-  const folder = temporaryFolder();
-  const use = (name: string): void => {
-    copyFileSync(file(`${name}.pem`), join(folder, "cert.pem"));
-    copyFileSync(file(`${name.replace(/-later$/, "")}-key.pem`), join(folder, "key.pem"));
-  };
-  use("server");
-  const amulet = await startRegistry("amulet");
-  const values = { listen: { tls: { certFile: "cert.pem", keyFile: "key.pem" } }, upstreams: [amulet] };
-  const gateway = await startGateway(values, { folder });
-  return { amulet, gateway, values, use, site: new Site(gateway.url, read("ca-and-successor.pem")) };
-}
 
 /** The serial number of the certificate that a new connection gets. */
 function serialAt(url: string): Promise<string> {
@@ -37,8 +24,29 @@ function serialAt(url: string): Promise<string> {
 }
 
 describe("a listener with TLS", () => {
+  const folder = temporaryFolder();
+  const use = (name: string): void => {
+    copyFileSync(file(`${name}.pem`), join(folder, "cert.pem"));
+    copyFileSync(file(`${name}-key.pem`), join(folder, "key.pem"));
+  };
+  let amulet: Registry;
+  let gateway: TestGateway;
+  let values: Values;
+  let site: Site;
+  beforeAll(async () => {
+    use("server");
+    amulet = await startRegistry("amulet");
+    values = { listen: { tls: { certFile: "cert.pem", keyFile: "key.pem" } }, upstreams: [amulet] };
+    gateway = await startGateway(values, { folder });
+    site = new Site(gateway.url, read("ca-and-successor.pem"));
+  });
+  beforeEach(() => {
+    use("server");
+    gateway.reload(values);
+    gateway.lines.length = 0;
+  });
+
   test("serves hits and calls, and 60 POSTs at once are 60 answers", async () => {
-    const { site, gateway } = await start();
     expect(gateway.url).toMatch(/^https:/);
     expect((await site.get(LIST)).status).toBe(200);
     expect((await site.get(LIST)).cache).toBe("hit");
@@ -47,7 +55,6 @@ describe("a listener with TLS", () => {
   });
 
   test("takes a new certificate with a reload, without a connection less", async () => {
-    const { gateway, site, use, values } = await start();
     const before = await serialAt(gateway.url);
     use("successor");
     gateway.reload(values);
@@ -56,7 +63,6 @@ describe("a listener with TLS", () => {
   });
 
   test("keeps a good certificate where the new one has ended, with a warning, and takes the rest", async () => {
-    const { amulet, gateway, site, use, values } = await start();
     const before = await serialAt(gateway.url);
     use("ended");
     gateway.reload({ ...values, upstreams: [amulet.upstream({ basePaths: ["/amulet"] })] });
@@ -66,7 +72,6 @@ describe("a listener with TLS", () => {
   });
 
   test("that loses its tls in a reload keeps it until the next start, with its certificate, and takes the rest", async () => {
-    const { amulet, gateway, site } = await start();
     const before = await serialAt(gateway.url);
     const { certificates } = await gateway.operations.status();
     for (let round = 0; round < 2; round += 1) {
@@ -79,14 +84,14 @@ describe("a listener with TLS", () => {
   });
 
   test("refuses a key that does not fit its certificate, and all of what runs stays", async () => {
-    const { gateway, site, values } = await start();
-    copyFileSync(file("other-name-key.pem"), join(gateway.folder, "key.pem"));
+    copyFileSync(file("other-name-key.pem"), join(folder, "key.pem"));
     expect(() => gateway.reload(values)).toThrow();
     expect((await site.get(LIST)).status).toBe(200);
   });
 });
 
 describe("a registry with TLS", () => {
+  const serve = useGateway();
   test.each([
     ["is trusted by its caFile", "server", "ca.pem", 200],
     ["is not trusted without it", "server", undefined, 502],
@@ -96,9 +101,11 @@ describe("a registry with TLS", () => {
   ])("%s", async (_what, name, caFile, status) => {
     const amulet = await startRegistry("amulet", { tls: { cert: read(`${name}.pem`), key: read(`${name}-key.pem`) } });
     const tls = caFile === undefined ? {} : { tls: { caFile: file(caFile) } };
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ ...tls, retries: 0 })] });
+    const gateway = await serve({ upstreams: [amulet.upstream({ ...tls, retries: 0 })] });
     const answer = await gateway.post(CANCEL);
     expect(answer.outcome).toBe(status === 200 ? "200" : "502 upstream_tls");
-    if (status !== 200) expect(amulet.calls).toEqual([]);
+    if (status === 200) return;
+    expect(answer.error).toMatch(/showed a TLS certificate that is not trusted/);
+    expect(amulet.calls).toEqual([]);
   });
 });

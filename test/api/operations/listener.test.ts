@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { CANCEL, LIST } from "../../support/endpoints.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { startGateway, useGateway } from "../../support/gateway.ts";
 import { send } from "../../support/http.ts";
 import { startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
@@ -39,10 +39,12 @@ describe("readiness", () => {
   });
 });
 
+const serve = useGateway();
+
 describe("with tokens", () => {
   const start = async () => {
     const amulet = await startRegistry("amulet");
-    return startGateway({ operations: { tokens: TOKENS }, upstreams: [amulet] });
+    return serve({ operations: { tokens: TOKENS }, upstreams: [amulet] });
   };
 
   test("all but probes and metrics needs one, as Basic or Bearer", async () => {
@@ -79,7 +81,7 @@ describe("with tokens", () => {
   });
 
   test("another Host than its own is 421", async () => {
-    const gateway = await startGateway({ operations: { hosts: ["ops.example"] }, upstreams: [await startRegistry()] });
+    const gateway = await serve({ operations: { hosts: ["ops.example"] }, upstreams: [await startRegistry()] });
     const { url } = gateway.operations;
     const by = async (host: string, path = "/status") => (await send(url, { path, headers: { host } })).status;
     for (const host of ["localhost", "127.0.0.1:9", "[::1]", "ops.example", "ops.example:9090"])
@@ -92,7 +94,7 @@ describe("with tokens", () => {
 test("what the operations listener shows of requests has neither queries nor secrets, and hits by their share", async () => {
   const amulet = await startRegistry("amulet");
   const upstream = amulet.upstream({ auth: { bearer: "s3cret-of-the-upstream" } });
-  const gateway = await startGateway({ upstreams: [upstream] });
+  const gateway = await serve({ upstreams: [upstream] });
   await gateway.get(`${LIST}?pageToken=&x=s3cret-in-a-query`);
   await gateway.get(LIST);
   for (let round = 0; round < 5; round += 1) await gateway.get(LIST);

@@ -1,11 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { TestClock } from "../../support/clock.ts";
 import { ACCEPT, ADMIN_HEADER, CANCEL, INFO, LIST } from "../../support/endpoints.ts";
-import { startGateway, temporaryFolder } from "../../support/gateway.ts";
+import { temporaryFolder, useGateway } from "../../support/gateway.ts";
 import { keyLine, newKey, writeKeys } from "../../support/keys.ts";
 import { startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
+
+const serve = useGateway();
 
 describe("a reload", () => {
   test.each<[string, object]>([
@@ -16,7 +17,7 @@ describe("a reload", () => {
     ["the limit", { rateLimit: { requests: "1000/1m" } }],
   ])("that changes %s keeps cache and proofs", async (_what, keys) => {
     const amulet = await startRegistry("amulet");
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     expect((await gateway.get(LIST)).cache).toBe("miss");
     const infos = amulet.count("info");
     gateway.reload({ upstreams: [amulet.upstream(keys)] });
@@ -28,7 +29,7 @@ describe("a reload", () => {
   test("that adds a node keeps the others' proofs and the cache, and uses it", async () => {
     const amulet = await startRegistry("amulet", { nodes: 2 });
     const [first] = amulet.urls;
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ urls: [first] })] });
+    const gateway = await serve({ upstreams: [amulet.upstream({ urls: [first] })] });
     expect((await gateway.get(LIST)).cache).toBe("miss");
     gateway.reload({ upstreams: [amulet] });
     expect((await gateway.get(LIST)).cache).toBe("hit");
@@ -45,7 +46,7 @@ describe("a reload", () => {
   test("of an alias to another admin never serves what the former one had", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
     const other = await startRegistry("other");
-    const gateway = await startGateway({ upstreams: [{ ...amulet.upstream(), name: "prod" }, other] });
+    const gateway = await serve({ upstreams: [{ ...amulet.upstream(), name: "prod" }, other] });
     const path = `${gateway.base("prod")}${INFO}`;
     const first = await gateway.get(path);
     expect((await gateway.get(path)).cache).toBe("hit");
@@ -61,7 +62,7 @@ describe("a reload", () => {
 
   test("lets what runs end by the configuration that it began with, and closes what is gone", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
-    const gateway = await startGateway({ upstreams: [amulet, bonds] });
+    const gateway = await serve({ upstreams: [amulet, bonds] });
     const release = bonds.hold("transfer_accept");
     const slow = gateway.post(gateway.base("bonds") + ACCEPT);
     await bonds.reached(1);
@@ -73,7 +74,7 @@ describe("a reload", () => {
 
   test("changes CORS, limits of answers, tiers and log level at once, on connections that stay", async () => {
     const amulet = await startRegistry("amulet");
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     expect((await gateway.get(LIST, { origin: "https://other.example" })).headers["access-control-allow-origin"]).toBe(
       "*",
     );
@@ -93,7 +94,7 @@ describe("a reload", () => {
     const folder = temporaryFolder();
     const keysFile = writeKeys(folder, [keyLine(first, "one", "wallet")]);
     const values = { upstreams: [amulet], clients: { anonymous: false, keysFile, tiers: { wallet: {} } } };
-    const gateway = await startGateway(values, { folder });
+    const gateway = await serve(values);
     const statuses = async () =>
       [first, second].map(async (key) => (await gateway.get(LIST, { "x-api-key": key })).status);
     expect(await Promise.all(await statuses())).toEqual([200, 401]);
@@ -107,7 +108,7 @@ describe("a reload", () => {
 
   test("leaves for the next start what it cannot change, and takes the rest", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
-    const gateway = await startGateway({ upstreams: [amulet, bonds] });
+    const gateway = await serve({ upstreams: [amulet, bonds] });
     gateway.reload({
       upstreams: [amulet, bonds],
       routing: { prefix: "/new", adminHeader: "x-new" },
@@ -123,7 +124,7 @@ describe("a reload", () => {
 
   test("that has to wait in part is another digest than the configuration that a new start would run", async () => {
     const amulet = await startRegistry("amulet");
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     const digest = async (): Promise<unknown> => (await gateway.operations.status()).digest;
     const first = await digest();
     gateway.reload({ upstreams: [amulet], routing: { prefix: "/new" } });
@@ -134,7 +135,7 @@ describe("a reload", () => {
 
   test("of base and extra paths is seen by the next request", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
-    const gateway = await startGateway({ upstreams: [amulet, bonds] });
+    const gateway = await serve({ upstreams: [amulet, bonds] });
     expect((await gateway.get(`/amulet${INFO}`)).status).toBe(404);
     gateway.reload({ upstreams: [amulet.upstream({ basePaths: ["/amulet"], extraPaths: ["/x/y"] }), bonds] });
     expect((await gateway.get(`/amulet${INFO}`)).status).toBe(200);
@@ -145,8 +146,7 @@ describe("a reload", () => {
 
   test("ten times under load fails no request", async () => {
     const amulet = await startRegistry("amulet", { nodes: 2 });
-    const clock = TestClock.running();
-    const gateway = await startGateway({ upstreams: [amulet] }, { clock });
+    const gateway = await serve({ upstreams: [amulet] });
     expect((await gateway.get(LIST)).status).toBe(200);
     const over = new AbortController();
     const load = Array.from({ length: 4 }, async () => {

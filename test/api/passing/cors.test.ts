@@ -1,13 +1,15 @@
 import { describe, expect, test } from "vitest";
 import { CANCEL, DRAFT, INFO, LIST } from "../../support/endpoints.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { useGateway } from "../../support/gateway.ts";
 import { startRegistry } from "../../support/registry.ts";
 
 const origin = "https://wallet.example";
 
+const serve = useGateway();
+
 async function start(keys: object = {}) {
   const amulet = await startRegistry("amulet");
-  return { amulet, gateway: await startGateway({ ...keys, upstreams: [amulet] }) };
+  return { amulet, gateway: await serve({ ...keys, upstreams: [amulet] }) };
 }
 
 describe("a preflight", () => {

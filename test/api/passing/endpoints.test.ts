@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { ACCEPT, ADMIN_HEADER, choice, DRAFT, ENDPOINTS, FACTORY, LIST } from "../../support/endpoints.ts";
-import { NOTHING_KEPT, startGateway } from "../../support/gateway.ts";
+import { NOTHING_KEPT, useGateway } from "../../support/gateway.ts";
 import { expectOwnError, send } from "../../support/http.ts";
-import { startRegistry } from "../../support/registry.ts";
+import { atFirst, startRegistry } from "../../support/registry.ts";
 import { useThree } from "../../support/three.ts";
 
 const three = useThree({ keys: NOTHING_KEPT });
+const serve = useGateway();
 
 beforeEach(() => {
   for (const registry of Object.values(three().registries)) registry.calls.length = 0;
@@ -101,7 +102,7 @@ test("HEAD has the head of GET and no body", async () => {
 describe("a call that fails at one node", () => {
   const start = async (keys: object = {}) => {
     const amulet = await startRegistry("amulet", { nodes: 2 });
-    const gateway = await startGateway({ ...NOTHING_KEPT, upstreams: [amulet.upstream(keys)] });
+    const gateway = await serve({ ...NOTHING_KEPT, upstreams: [amulet.upstream(keys)] });
     return { amulet, gateway };
   };
   const failing = [
@@ -114,12 +115,7 @@ describe("a call that fails at one node", () => {
   test.each(failing)("and %s is asked of another with the same bytes", async (_what, script) => {
     const { amulet, gateway } = await start();
     const body = '{ "choiceArguments":{"x":1.0e0} }';
-    let isFirst = true;
-    amulet.on("transfer_factory", () => {
-      if (!isFirst) return undefined;
-      isFirst = false;
-      return script;
-    });
+    amulet.on("transfer_factory", atFirst(script));
     expect((await gateway.post(FACTORY, body)).status).toBe(200);
     expect(amulet.of().map((call) => call.body.toString())).toEqual([body, body]);
     expect(new Set(amulet.of().map(({ node }) => node)).size).toBe(2);
@@ -143,7 +139,7 @@ describe("a call that fails at one node", () => {
 
 test("retries take no more than a fifth of the calls, or one a second, whatever fails", async () => {
   const amulet = await startRegistry("amulet", { nodes: 2 });
-  const gateway = await startGateway({ ...NOTHING_KEPT, upstreams: [amulet] });
+  const gateway = await serve({ ...NOTHING_KEPT, upstreams: [amulet] });
   amulet.on("*", { status: 503, body: { error: "no" } });
   for (let round = 0; round < 60; round += 1) expect((await gateway.post(FACTORY, choice())).status).toBe(503);
   expect(amulet.count()).toBeGreaterThan(60);
@@ -152,7 +148,7 @@ test("retries take no more than a fifth of the calls, or one a second, whatever 
 
 test("what passes through is tried once, whatever comes back", async () => {
   const amulet = await startRegistry("amulet", { nodes: 2 });
-  const gateway = await startGateway({ upstreams: [amulet] });
+  const gateway = await serve({ upstreams: [amulet] });
   for (const script of [
     "reset",
     { status: 500, body: "x" },
@@ -174,16 +170,11 @@ describe("a 404 is asked of one other node, since nodes index late:", () => {
   const late = ["instrument", ...ENDPOINTS.filter(({ kind }) => kind === "context").map(({ operation }) => operation)];
   test.each(late)("%s", async (operation) => {
     const amulet = await startRegistry("amulet", { nodes: 2 });
-    const gateway = await startGateway({ ...NOTHING_KEPT, upstreams: [amulet] });
+    const gateway = await serve({ ...NOTHING_KEPT, upstreams: [amulet] });
     const endpoint = ENDPOINTS.find((each) => each.operation === operation)!;
     const path = endpoint.path.replace("{id}", "AMULET-00001");
     const request = endpoint.method === "GET" ? { path } : { path, body: "{}" };
-    let first = true;
-    amulet.on(operation, () => {
-      if (!first) return undefined;
-      first = false;
-      return { status: 404, body: { error: "not yet" } };
-    });
+    amulet.on(operation, atFirst({ status: 404, body: { error: "not yet" } }));
     expect((await gateway.send(request)).status).toBe(200);
     expect(new Set(amulet.of().map(({ node }) => node)).size).toBe(2);
     // Both say so: one other node is asked, and its answer goes.
@@ -196,13 +187,8 @@ describe("a 404 is asked of one other node, since nodes index late:", () => {
 
   test("where the other fails, the first one's answer goes", async () => {
     const amulet = await startRegistry("amulet", { nodes: 2 });
-    const gateway = await startGateway({ ...NOTHING_KEPT, upstreams: [amulet] });
-    let first = true;
-    amulet.on("allocation_cancel", () => {
-      if (!first) return "reset";
-      first = false;
-      return { status: 404, body: { error: "not yet" } };
-    });
+    const gateway = await serve({ ...NOTHING_KEPT, upstreams: [amulet] });
+    amulet.on("allocation_cancel", atFirst({ status: 404, body: { error: "not yet" } }, "reset"));
     const answer = await gateway.post(
       ENDPOINTS.find(({ operation }) => operation === "allocation_cancel")!.path.replace("{id}", "x"),
     );
@@ -211,7 +197,7 @@ describe("a 404 is asked of one other node, since nodes index late:", () => {
 
   test("but not of a sole node, and not for a factory", async () => {
     const amulet = await startRegistry("amulet");
-    const gateway = await startGateway({ ...NOTHING_KEPT, upstreams: [amulet] });
+    const gateway = await serve({ ...NOTHING_KEPT, upstreams: [amulet] });
     amulet.on("*", { status: 404, body: { error: "no" } });
     expect((await gateway.post(ACCEPT)).status).toBe(404);
     expect(amulet.count()).toBe(1);

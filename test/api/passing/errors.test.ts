@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { CANCEL, DRAFT, expecting, FACTORY, INFO, LIST } from "../../support/endpoints.ts";
-import { NOTHING_KEPT, startGateway, type TestGateway } from "../../support/gateway.ts";
+import { NOTHING_KEPT, startGateway, type TestGateway, useGateway, type Values } from "../../support/gateway.ts";
 import { expectNoAddress, expectOwnError, type Request } from "../../support/http.ts";
 import { type Registry, type Script, startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
@@ -10,29 +10,34 @@ const GET: Request = { path: LIST };
 const POST: Request = { path: CANCEL, body: "{}" };
 const PASSED: Request = { path: DRAFT };
 
-async function start(
-  upstream: object = { retries: 0 },
-  keys: object = {},
-): Promise<{ amulet: Registry; gateway: TestGateway; clock: TestClock }> {
+const clock = TestClock.running();
+const serve = useGateway(clock);
+
+interface One {
+  readonly amulet: Registry;
+  readonly gateway: TestGateway;
+}
+
+async function start(upstream: object = { retries: 0 }, keys: object = {}, begin = serve): Promise<One> {
   const amulet = await startRegistry("amulet");
-  const clock = TestClock.running();
-  const gateway = await startGateway({ ...keys, upstreams: [amulet.upstream(upstream)] }, { clock });
+  const gateway = await begin({ ...keys, upstreams: [amulet.upstream(upstream)] });
   // Its admin is proved.
   expect((await gateway.post(FACTORY, '{"choiceArguments":{}}')).status).toBe(200);
-  return { amulet, gateway, clock };
+  return { amulet, gateway };
 }
 
 /** One gateway for the tables of a block. Before each test pauses and doubts of the one before it are over. */
-function useOne(keys: object = {}): () => { readonly amulet: Registry; readonly gateway: TestGateway } {
-  let one: Awaited<ReturnType<typeof start>> | undefined;
+function useOne(keys: object = {}): () => One {
+  let one: One | undefined;
   beforeAll(async () => {
-    one = await start({ retries: 0 }, { ...NOTHING_KEPT, ...keys });
+    const begin = (values: Values) => startGateway(values, { clock });
+    one = await start({ retries: 0 }, { ...NOTHING_KEPT, ...keys }, begin);
   });
   beforeEach(async () => {
     one!.amulet.reset();
-    one!.clock.advance("61s");
+    clock.advance("61s");
     await until(async () => {
-      one!.clock.advance(250);
+      clock.advance(250);
       return (await one!.gateway.send(POST)).status === 200;
     });
     one!.amulet.calls.length = 0;
@@ -100,7 +105,7 @@ describe("what is wrong with a registry is told in the gateway's form:", () => {
   });
 
   test("no answer within the time is 504", async () => {
-    const { amulet, gateway, clock } = await start({ retries: 0, timeout: "6s", attemptTimeout: "3s" });
+    const { amulet, gateway } = await start({ retries: 0, timeout: "6s", attemptTimeout: "3s" });
     amulet.on("*", "hang");
     for (const request of [GET, POST, PASSED]) {
       amulet.calls.length = 0;
@@ -113,7 +118,7 @@ describe("what is wrong with a registry is told in the gateway's form:", () => {
   });
 
   test("a body that never ends is 504", async () => {
-    const { amulet, gateway, clock } = await start({ retries: 0 });
+    const { amulet, gateway } = await start({ retries: 0 });
     amulet.on("*", (_call, response) => void response.writeHead(200).write('{"x":'));
     for (const request of [GET, POST]) {
       amulet.calls.length = 0;
@@ -125,7 +130,7 @@ describe("what is wrong with a registry is told in the gateway's form:", () => {
   });
 
   test("Request-Timeout shortens the deadline, and does not lengthen it", async () => {
-    const { amulet, gateway, clock } = await start({ retries: 0 });
+    const { amulet, gateway } = await start({ retries: 0 });
     amulet.on("*", "hang");
     for (const [seconds, advance] of [
       ["2", "2s"],
@@ -147,11 +152,11 @@ describe("what is wrong with a registry is told in the gateway's form:", () => {
     const { name, admin, urls } = amulet;
     const release = amulet.hold("info");
     amulet.on("transfer_factory", "hang");
-    const clock = TestClock.running();
-    const gateway = await startGateway({ upstreams: [{ name, urls }] }, { clock });
+    const gateway = await serve({ upstreams: [{ name, urls }] });
     await amulet.reached(1, "info");
     const answer = gateway.post(gateway.base(name) + FACTORY, expecting(admin), { "request-timeout": "20" });
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    // What was sent before this one waits by now.
+    await gateway.get("/nothing");
     clock.advance("10s");
     release();
     await amulet.reached(1);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { ADMIN_HEADER, CANCEL, DRAFT, FACTORY, LIST, OPERATOR } from "../../support/endpoints.ts";
-import { load, NOTHING_KEPT, startGateway } from "../../support/gateway.ts";
+import { load, NOTHING_KEPT, startGateway, useGateway } from "../../support/gateway.ts";
 import { type Answer, fieldNames, type Request } from "../../support/http.ts";
 import { newKey } from "../../support/keys.ts";
 import { type Call, partyOf, startRegistry } from "../../support/registry.ts";
@@ -12,9 +12,12 @@ const PASSED: Request = { path: DRAFT };
 const PASSED_POST: Request = { path: DRAFT, body: "{}" };
 const ALL = [GET, POST, PASSED, PASSED_POST];
 
-async function start(upstream: object = {}, keys: object = {}) {
+const clock = TestClock.running();
+const serve = useGateway(clock);
+
+async function start(upstream: object = {}, keys: object = {}, begin: typeof serve = serve) {
   const amulet = await startRegistry("amulet");
-  const gateway = await startGateway({ ...NOTHING_KEPT, ...keys, upstreams: [amulet.upstream(upstream)] });
+  const gateway = await begin({ ...NOTHING_KEPT, ...keys, upstreams: [amulet.upstream(upstream)] });
   expect((await gateway.post(FACTORY, '{"choiceArguments":{}}')).status).toBe(200);
   return { amulet, gateway };
 }
@@ -182,6 +185,7 @@ describe("a registry is sent", () => {
     const { amulet, gateway } = await start(
       { forwardClientAddress: true },
       { listen: { trustedProxies: ["127.0.0.0/8"] } },
+      startGateway,
     );
     await gateway.send({ ...POST, headers: { "x-forwarded-for": "6.6.6.6, 192.0.2.7" } });
     expect(amulet.last.headers["x-forwarded-for"]).toBe("192.0.2.7");
@@ -364,9 +368,8 @@ describe("auth by OAuth 2 client credentials", () => {
       return { body: { access_token: `token-${issued}`, token_type: "Bearer", expires_in: 3_600 } };
     });
     const oauth2 = { tokenUrl: `${login.url}/token`, clientId: "gateway", clientSecret: "s3cret", scope: "registry" };
-    const clock = TestClock.running();
     const upstreams = [amulet.upstream({ auth: { oauth2 } })];
-    const gateway = await startGateway({ ...NOTHING_KEPT, upstreams }, { clock });
+    const gateway = await serve({ ...NOTHING_KEPT, upstreams });
     const answers = await Promise.all(Array.from({ length: 5 }, () => gateway.post(CANCEL)));
     for (const { status } of answers) expect(status).toBe(200);
     expect(issued).toBe(1);
@@ -387,7 +390,7 @@ describe("auth by OAuth 2 client credentials", () => {
     const login = await startRegistry("login");
     login.on("/token", { status: 401, body: { error: "invalid_client" } });
     const oauth2 = { tokenUrl: `${login.url}/token`, clientId: "gateway", clientSecret: "s3cret" };
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ auth: { oauth2 } })] });
+    const gateway = await serve({ upstreams: [amulet.upstream({ auth: { oauth2 } })] });
     const answer = await gateway.post(CANCEL);
     expect(answer.outcome).toBe("502 upstream_credentials");
     expect(answer.text + JSON.stringify(gateway.lines)).not.toContain("s3cret");

@@ -14,7 +14,7 @@ const three = useThree({
 
 beforeEach(() => {
   for (const name of NAMES)
-    three().registries[name].instruments = instruments(name.toUpperCase(), name === "amulet" ? 563 : 20);
+    three().registries[name].instruments = instruments(name.toUpperCase(), name === "amulet" ? 103 : 20);
 });
 
 const silent = { info() {}, debug() {}, warn() {}, error() {}, trace() {}, fatal() {}, child: () => silent };

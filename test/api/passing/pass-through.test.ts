@@ -2,16 +2,17 @@ import { request as httpRequest } from "node:http";
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { ADMIN_HEADER, DRAFT, LIST } from "../../support/endpoints.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { startGateway, useGateway } from "../../support/gateway.ts";
 import { expectOwnError } from "../../support/http.ts";
 import { startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
 
-async function start(upstream: object = {}, keys: object = {}) {
+const clock = TestClock.running();
+const serve = useGateway(clock);
+
+async function start(upstream: object = {}) {
   const amulet = await startRegistry("amulet");
-  const clock = TestClock.running();
-  const gateway = await startGateway({ ...keys, upstreams: [amulet.upstream(upstream)] }, { clock });
-  return { amulet, gateway, clock };
+  return { amulet, gateway: await serve({ upstreams: [amulet.upstream(upstream)] }) };
 }
 
 const JSON_TYPE = { "content-type": "application/json" };
@@ -84,7 +85,11 @@ describe("what passes through", () => {
   });
 
   test("is bounded by limits both ways, in chunks and with a length", async () => {
-    const { amulet, gateway } = await start({}, { limits: { requestBody: "64KiB", responseBody: "64KiB" } });
+    const amulet = await startRegistry("amulet");
+    const gateway = await startGateway({
+      limits: { requestBody: "64KiB", responseBody: "64KiB" },
+      upstreams: [amulet],
+    });
     const large = "x".repeat(70_000);
     for (const headers of [JSON_TYPE, { ...JSON_TYPE, "transfer-encoding": "chunked" }]) {
       expectOwnError(await gateway.post(DRAFT, large, headers), 413, "body_too_large");
@@ -121,7 +126,7 @@ describe("what passes through", () => {
   });
 
   test("has the upstream's deadline, before and within the answer", async () => {
-    const { amulet, gateway, clock } = await start();
+    const { amulet, gateway } = await start();
     expect((await gateway.get(LIST)).status).toBe(200);
     for (const script of [
       "hang",
@@ -172,7 +177,7 @@ describe("what passes through", () => {
   test("goes where its header says, before several registries", async () => {
     const amulet = await startRegistry("amulet");
     const bonds = await startRegistry("bonds");
-    const gateway = await startGateway({ upstreams: [amulet, bonds] });
+    const gateway = await serve({ upstreams: [amulet, bonds] });
     expect((await gateway.get(DRAFT, { [ADMIN_HEADER]: bonds.admin })).json.registry).toBe("bonds");
     expect((await gateway.get(DRAFT)).status).toBe(400);
     expect(amulet.asked).toEqual([]);

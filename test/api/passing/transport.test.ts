@@ -2,7 +2,7 @@ import { request as httpRequest } from "node:http";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { CANCEL, choice, DRAFT, FACTORY, LIST } from "../../support/endpoints.ts";
-import { NOTHING_KEPT, startGateway } from "../../support/gateway.ts";
+import { NOTHING_KEPT, useGateway } from "../../support/gateway.ts";
 import { expectOwnError, type Request } from "../../support/http.ts";
 import { RawConnection } from "../../support/raw.ts";
 import { startRegistry } from "../../support/registry.ts";
@@ -13,9 +13,11 @@ const POST: Request = { path: CANCEL, body: "{}" };
 const CONTEXT = '{"choiceContextData":{"x":"y"},"disclosedContracts":[]}';
 const PAGE = '{"instruments":[],"x":"y"}';
 
+const serve = useGateway();
+
 async function start(keys: object = {}, upstream: object = { retries: 0 }) {
   const amulet = await startRegistry("amulet");
-  const gateway = await startGateway({ ...NOTHING_KEPT, ...keys, upstreams: [amulet.upstream(upstream)] });
+  const gateway = await serve({ ...NOTHING_KEPT, ...keys, upstreams: [amulet.upstream(upstream)] });
   expect((await gateway.post(FACTORY, choice())).status).toBe(200);
   amulet.calls.length = 0;
   return { amulet, gateway };

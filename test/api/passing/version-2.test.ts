@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { choice, ENDPOINTS, FACTORY, FACTORY_V2, INFO, LIST, pathOf } from "../../support/endpoints.ts";
-import { NOTHING_KEPT, startGateway } from "../../support/gateway.ts";
+import { NOTHING_KEPT, startGateway, useGateway } from "../../support/gateway.ts";
 import { expectOwnError } from "../../support/http.ts";
 import { type Registry, startRegistry } from "../../support/registry.ts";
 
@@ -8,9 +8,11 @@ const SETTLEMENT = pathOf("settlement_factory_v2");
 const CANCEL_V2 = pathOf("allocation_cancel_v2");
 const OF_VERSION_2 = ENDPOINTS.filter(({ path }) => path.includes("/v2/"));
 
+const serve = useGateway();
+
 async function start(nodes = 1) {
   const amulet = await startRegistry("amulet", { nodes });
-  return { amulet, gateway: await startGateway({ ...NOTHING_KEPT, upstreams: [amulet] }) };
+  return { amulet, gateway: await serve({ ...NOTHING_KEPT, upstreams: [amulet] }) };
 }
 
 const html = ["content-type", "text/html"];
@@ -82,13 +84,13 @@ describe("a contract that is being reassigned", () => {
 test("supportedApis are passed on as the registry says, in info and instruments", async () => {
   const supportedApis = { "splice-api-token-transfer-instruction-v2": 1 };
   const amulet = await startRegistry("amulet", { supportedApis });
-  const gateway = await startGateway({ upstreams: [amulet] });
+  const gateway = await serve({ upstreams: [amulet] });
   expect((await gateway.get(INFO)).json.supportedApis).toEqual(supportedApis);
 });
 
 test("clients see new supportedApis as soon as the registry is purged", async () => {
   const amulet: Registry = await startRegistry("amulet");
-  const gateway = await startGateway({ cache: { ttl: { info: "1h" } }, upstreams: [amulet] });
+  const gateway = await serve({ cache: { ttl: { info: "1h" } }, upstreams: [amulet] });
   expect((await gateway.get(INFO)).text).not.toContain("v2");
   amulet.supportedApis = { "splice-api-token-transfer-instruction-v2": 1 };
   expect((await gateway.get(INFO)).text).not.toContain("v2");
@@ -97,7 +99,7 @@ test("clients see new supportedApis as soon as the registry is purged", async ()
 });
 
 test("version 2 has operations of its own in metrics", async () => {
-  const { gateway } = await start();
+  const gateway = await startGateway({ upstreams: [await startRegistry("amulet")] });
   expect((await gateway.post(FACTORY_V2, choice())).status).toBe(200);
   const count = gateway.operations.metric(
     "registry_gateway_requests_total",

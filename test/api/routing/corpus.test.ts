@@ -15,6 +15,7 @@ import {
 import { NOTHING_KEPT } from "../../support/gateway.ts";
 import { expectOwnError, type Request } from "../../support/http.ts";
 import { instrument, partyOf, STRANGER } from "../../support/registry.ts";
+import { shareOf } from "../../support/thorough.ts";
 import { NAMES, useThree } from "../../support/three.ts";
 
 /** Ids as people give them; each must reach its registry as it is. */
@@ -59,64 +60,70 @@ async function outcome(request: Request): Promise<{ status: number; asked: strin
   return { status: answer.status, asked: asked(), urls: got };
 }
 
-describe.each(NAMES.map((name) => ({ name })))("a request for $name reaches it and nobody else", ({ name }) => {
-  test.each(IDS)("the instrument %j, as one path segment", async (id) => {
-    const segment = encodeURIComponent(id);
-    for (const spelling of [segment, segment.replaceAll(/%../g, (code) => code.toLowerCase())]) {
-      expect(await outcome({ path: `${PREFIX}/${name}${LIST}/${spelling}` })).toEqual({
-        status: 200,
-        asked: [`${name} instrument`],
-        urls: [`${LIST}/${segment}`],
-      });
-    }
-  });
+describe.each(NAMES.map((name, place) => ({ name, place })))(
+  "a request for $name reaches it alone",
+  ({ name, place }) => {
+    // Each id goes to one of the registries.
+    const ids = shareOf(IDS, place, NAMES.length);
 
-  test.each(IDS)("the contract %j, as one path segment", async (id) => {
-    const path = pathOf("allocation_cancel", id);
-    const got = await outcome({ path: PREFIX + "/" + name + path, body: "{}" });
-    expect(got).toEqual({ status: 200, asked: [`${name} allocation_cancel`], urls: [path] });
-  });
+    test.each(ids)("the instrument %j, as one path segment", async (id) => {
+      const segment = encodeURIComponent(id);
+      for (const spelling of [segment, segment.replaceAll(/%../g, (code) => code.toLowerCase())]) {
+        expect(await outcome({ path: `${PREFIX}/${name}${LIST}/${spelling}` })).toEqual({
+          status: 200,
+          asked: [`${name} instrument`],
+          urls: [`${LIST}/${segment}`],
+        });
+      }
+    });
 
-  test.each(["/", "/registry", "/registry/", "//registry", "/registry/registry"])(
-    "a base URL with %j at its end",
-    async (end) => {
-      const path =
-        end === "/registry/registry" ? `${PREFIX}/${name}/registry${LIST}` : `${PREFIX}/${name}${end}${LIST}`;
-      expect(await outcome({ path })).toEqual({
-        status: 200,
-        asked: [`${name} instruments`],
-        urls: [`${LIST}?pageSize=1000`],
-      });
-    },
-  );
+    test.each(ids)("the contract %j, as one path segment", async (id) => {
+      const path = pathOf("allocation_cancel", id);
+      const got = await outcome({ path: PREFIX + "/" + name + path, body: "{}" });
+      expect(got).toEqual({ status: 200, asked: [`${name} allocation_cancel`], urls: [path] });
+    });
 
-  test.each(["elsewhere.example", "elsewhere.example:1", "[::1]:9"])(
-    "an absolute URL as request target, whatever its authority: %s",
-    async (authority) => {
-      const got = await outcome({ path: `http://${authority}${PREFIX}/${name}${LIST}/a%20b` });
-      expect(got).toMatchObject({ status: 200, asked: [`${name} instrument`] });
-    },
-  );
+    test.each(["/", "/registry", "/registry/", "//registry", "/registry/registry"])(
+      "a base URL with %j at its end",
+      async (end) => {
+        const path =
+          end === "/registry/registry" ? `${PREFIX}/${name}/registry${LIST}` : `${PREFIX}/${name}${end}${LIST}`;
+        expect(await outcome({ path })).toEqual({
+          status: 200,
+          asked: [`${name} instruments`],
+          urls: [`${LIST}?pageSize=1000`],
+        });
+      },
+    );
 
-  test("its party id, raw or percent-encoded in either hex case, or its name, in the path and the header", async () => {
-    const admin = partyOf(name);
-    const spellings = [
-      admin,
-      encodeURIComponent(admin),
-      admin.replace("::", "%3a%3a"),
-      admin.replace("::", ":%3A"),
-      name,
-    ];
-    for (const spelling of spellings) {
-      const got = await outcome({ path: `${PREFIX}/${spelling}${CANCEL}`, body: "{}" });
-      expect([spelling, got.status, got.asked]).toEqual([spelling, 200, [`${name} allocation_cancel`]]);
-    }
-    for (const value of [admin, name]) {
-      const got = await outcome({ path: CANCEL, body: "{}", headers: { [HEADER]: value } });
-      expect([value, got.status, got.asked]).toEqual([value, 200, [`${name} allocation_cancel`]]);
-    }
-  });
-});
+    test.each(["elsewhere.example", "elsewhere.example:1", "[::1]:9"])(
+      "an absolute URL as request target, whatever its authority: %s",
+      async (authority) => {
+        const got = await outcome({ path: `http://${authority}${PREFIX}/${name}${LIST}/a%20b` });
+        expect(got).toMatchObject({ status: 200, asked: [`${name} instrument`] });
+      },
+    );
+
+    test("its party id, raw or percent-encoded in either hex case, or its name, in the path and the header", async () => {
+      const admin = partyOf(name);
+      const spellings = [
+        admin,
+        encodeURIComponent(admin),
+        admin.replace("::", "%3a%3a"),
+        admin.replace("::", ":%3A"),
+        name,
+      ];
+      for (const spelling of spellings) {
+        const got = await outcome({ path: `${PREFIX}/${spelling}${CANCEL}`, body: "{}" });
+        expect([spelling, got.status, got.asked]).toEqual([spelling, 200, [`${name} allocation_cancel`]]);
+      }
+      for (const value of [admin, name]) {
+        const got = await outcome({ path: CANCEL, body: "{}", headers: { [HEADER]: value } });
+        expect([value, got.status, got.asked]).toEqual([value, 200, [`${name} allocation_cancel`]]);
+      }
+    });
+  },
+);
 
 const A = partyOf("amulet");
 const B = partyOf("bonds");

@@ -10,7 +10,7 @@ import {
   OPERATOR,
   PREFIX,
 } from "../../support/endpoints.ts";
-import { load, startGateway } from "../../support/gateway.ts";
+import { load, startGateway, useGateway } from "../../support/gateway.ts";
 import { expectOwnError } from "../../support/http.ts";
 import { partyOf, startRegistry } from "../../support/registry.ts";
 
@@ -19,6 +19,8 @@ const BURN = "/api/utilities/v0/registry/burn-mint-instruction/v0/burn-mint-fact
 const FEATURED = "/api/scan/v0/featured-apps";
 
 type Started = Awaited<ReturnType<typeof start>>;
+
+const serve = useGateway();
 
 async function start() {
   const amulet = await startRegistry("amulet", { basePath: "/x/amulet" });
@@ -87,7 +89,7 @@ describe("an extra path", () => {
   test("is at the origin of a registry whose own base path is longer", async () => {
     const amulet = await startRegistry("amulet", { basePath: "/x/amulet" });
     amulet.on(OPERATOR, { body: "{}" });
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ extraPaths: [OPERATOR] })] });
+    const gateway = await serve({ upstreams: [amulet.upstream({ extraPaths: [OPERATOR] })] });
     expect((await gateway.get(OPERATOR)).status).toBe(200);
     expect(amulet.last.url).toBe(OPERATOR);
   });
@@ -145,7 +147,7 @@ describe("bad configuration:", () => {
 
 test("an exact extra path goes before a star of another registry", async () => {
   const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
-  const gateway = await startGateway({
+  const gateway = await serve({
     upstreams: [amulet.upstream({ extraPaths: ["/api/*"] }), bonds.upstream({ extraPaths: ["/api/one"] })],
   });
   expect((await gateway.get("/api/one")).json.registry).toBe("bonds");
@@ -154,7 +156,7 @@ test("an exact extra path goes before a star of another registry", async () => {
 
 test("a listing is the same entry by party id, alias, header and base path", async () => {
   const amulet = await startRegistry("amulet");
-  const gateway = await startGateway({
+  const gateway = await serve({
     upstreams: [amulet.upstream({ basePaths: ["/amulet"] }), await startRegistry("bonds")],
   });
   const outcomes: unknown[] = [];

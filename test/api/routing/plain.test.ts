@@ -13,10 +13,11 @@ import {
   pathOf,
   PREFIX,
 } from "../../support/endpoints.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { startGateway, useGateway } from "../../support/gateway.ts";
 import { expectOwnError, type Request } from "../../support/http.ts";
 import { type Registry, startRegistry, STRANGER } from "../../support/registry.ts";
 
+const serve = useGateway();
 const two = async (): Promise<[Registry, Registry]> => [await startRegistry("amulet"), await startRegistry("bonds")];
 
 /** What names no registry. */
@@ -31,7 +32,7 @@ const NAMELESS: readonly Request[] = [
 describe("a sole upstream is always the plain one", () => {
   test.each(["aggregate", "off", "amulet"])("with routing.plain %s", async (plain) => {
     const amulet = await startRegistry("amulet");
-    const gateway = await startGateway({ routing: { plain }, upstreams: [amulet] });
+    const gateway = await serve({ routing: { plain }, upstreams: [amulet] });
     for (const request of [{ path: INFO }, { path: FACTORY, body: expecting(amulet.admin) }, ...NAMELESS]) {
       expect([request.path, (await gateway.send(request)).status]).toEqual([request.path, 200]);
     }
@@ -40,14 +41,14 @@ describe("a sole upstream is always the plain one", () => {
   test("also where it has to learn its admin, and where others are not enabled", async () => {
     const [amulet, bonds] = await two();
     const { admin: _learned, ...unpinned } = amulet.upstream();
-    const gateway = await startGateway({ upstreams: [unpinned, bonds.upstream({ enabled: false })] });
+    const gateway = await serve({ upstreams: [unpinned, bonds.upstream({ enabled: false })] });
     for (const request of NAMELESS) expect((await gateway.send(request)).status).toBe(200);
     expect(bonds.calls).toEqual([]);
   });
 
   test("and still an admin that is not its own is unknown", async () => {
     const amulet = await startRegistry("amulet");
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     for (const request of [
       { path: `${gateway.base(STRANGER)}${INFO}` },
       { path: `${gateway.base(STRANGER)}${CANCEL}`, body: "{}" },
@@ -64,7 +65,7 @@ describe("a sole upstream is always the plain one", () => {
 describe("before several registries", () => {
   test("routing.plain names the one that requests without a name mean; a name goes before it", async () => {
     const [amulet, bonds] = await two();
-    const gateway = await startGateway({ routing: { plain: "bonds" }, upstreams: [amulet, bonds] });
+    const gateway = await serve({ routing: { plain: "bonds" }, upstreams: [amulet, bonds] });
     for (const request of NAMELESS) expect((await gateway.send(request)).status).toBe(200);
     expect(amulet.asked).toEqual([]);
     expect(bonds.asked).toHaveLength(NAMELESS.length);
@@ -76,7 +77,7 @@ describe("before several registries", () => {
   test("an upstream that routing.plain names and that is not enabled has no other in its place", async () => {
     const [amulet, bonds] = await two();
     const gold = await startRegistry("gold");
-    const gateway = await startGateway({
+    const gateway = await serve({
       routing: { plain: "gold" },
       upstreams: [amulet, bonds, gold.upstream({ enabled: false })],
     });
@@ -89,7 +90,7 @@ describe("before several registries", () => {
 
   test("off refuses all that names none, and says how to name one", async () => {
     const [amulet, bonds] = await two();
-    const gateway = await startGateway({ routing: { plain: "off" }, upstreams: [amulet, bonds] });
+    const gateway = await serve({ routing: { plain: "off" }, upstreams: [amulet, bonds] });
     for (const request of [{ path: INFO }, ...NAMELESS]) {
       const answer = await gateway.send(request);
       expectOwnError(answer, 400, "admin_missing");
@@ -101,7 +102,7 @@ describe("before several registries", () => {
 
   test("aggregate lists all, and refuses info and calls that name none with the base URLs", async () => {
     const [amulet, bonds] = await two();
-    const gateway = await startGateway({ upstreams: [amulet, bonds] });
+    const gateway = await serve({ upstreams: [amulet, bonds] });
     expect((await gateway.get(LIST)).status).toBe(200);
     for (const request of [{ path: INFO }, ...NAMELESS.slice(1)]) {
       const answer = await gateway.send(request);
@@ -115,7 +116,7 @@ describe("before several registries", () => {
 
 test("each factory is routed by the admin that its body names where the standard has it", async () => {
   const [amulet, bonds] = await two();
-  const gateway = await startGateway({ upstreams: [amulet, bonds] });
+  const gateway = await serve({ upstreams: [amulet, bonds] });
   for (const { path, naming } of ENDPOINTS) {
     if (naming === undefined) continue;
     for (const registry of [amulet, bonds]) {
@@ -128,7 +129,7 @@ test("each factory is routed by the admin that its body names where the standard
 
 test("a body of version 2 whose legs are text names no admin by them", async () => {
   const [amulet, bonds] = await two();
-  const gateway = await startGateway({ upstreams: [amulet, bonds] });
+  const gateway = await serve({ upstreams: [amulet, bonds] });
   const body = choice({ allocation: { admin: bonds.admin, transferLeg: "a leg" }, actors: ["x"] });
   expect((await gateway.post(pathOf("allocation_factory_v2"), body)).status).toBe(200);
   expect(bonds.last.body.toString()).toBe(body);
@@ -147,7 +148,7 @@ test("prefix and header are as configured", async () => {
 
 test("an upstream that is not enabled is unknown", async () => {
   const [amulet, bonds] = await two();
-  const gateway = await startGateway({ upstreams: [amulet, bonds.upstream({ enabled: false })] });
+  const gateway = await serve({ upstreams: [amulet, bonds.upstream({ enabled: false })] });
   for (const admin of ["bonds", bonds.admin]) {
     expectOwnError(await gateway.get(`${gateway.base(admin)}${INFO}`), 404, "admin_unknown");
   }
@@ -156,7 +157,7 @@ test("an upstream that is not enabled is unknown", async () => {
 
 test("a party id with further colons, and an alias that looks like nothing else, are names like any other", async () => {
   const odd = await startRegistry("odd-name.1", { admin: `a::b::1220${"0".repeat(64)}` });
-  const gateway = await startGateway({ upstreams: [odd, await startRegistry("bonds")] });
+  const gateway = await serve({ upstreams: [odd, await startRegistry("bonds")] });
   for (const admin of [odd.admin, encodeURIComponent(odd.admin), "odd-name.1"]) {
     expect((await gateway.post(`${PREFIX}/${admin}${ACCEPT}`)).status).toBe(200);
   }
@@ -167,7 +168,7 @@ test("base URLs of nodes may end in a slash, in /registry or in both, and lie be
   const nested = await startRegistry("nested", { basePath: "/some/registrars/x" });
   for (const end of ["", "/", "/registry", "/registry/"]) {
     const upstreams = [plain, nested].map((each) => each.upstream({ urls: each.urls.map((url) => url + end) }));
-    const gateway = await startGateway({ upstreams });
+    const gateway = await serve({ upstreams });
     for (const name of ["plain", "nested"]) expect((await gateway.post(gateway.base(name) + CANCEL)).status).toBe(200);
   }
   expect(new Set(nested.of().map(({ url }) => url))).toEqual(new Set([CANCEL]));
@@ -177,7 +178,7 @@ test("while an upstream has not told its admin, an unmatched admin is 503 and a 
   const [amulet, bonds] = await two();
   const { admin, ...unpinned } = bonds.upstream();
   await bonds.close();
-  const gateway = await startGateway({ upstreams: [amulet, unpinned] });
+  const gateway = await serve({ upstreams: [amulet, unpinned] });
   for (const request of [
     { path: `${gateway.base(String(admin))}${LIST}` },
     { path: FACTORY, body: expecting(bonds.admin) },

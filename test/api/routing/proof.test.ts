@@ -5,10 +5,13 @@ import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { atEnd } from "../../support/closing.ts";
 import { CANCEL, DRAFT, expecting, FACTORY, INFO, LIST, OPERATOR } from "../../support/endpoints.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { startGateway, useGateway } from "../../support/gateway.ts";
 import { expectOwnError, type Request } from "../../support/http.ts";
 import { partyOf, type Registry, startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
+
+const clock = TestClock.running();
+const serve = useGateway(clock);
 
 const ALL: readonly Request[] = [
   { path: INFO },
@@ -37,7 +40,7 @@ describe("no request reaches a node that has not named the admin in its own info
   ])("one that %s", async (_what, script, status, code) => {
     const amulet = await startRegistry("amulet");
     amulet.on("info", script as "reset");
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ extraPaths })] });
+    const gateway = await serve({ upstreams: [amulet.upstream({ extraPaths })] });
     for (const request of ALL) {
       const answer = await gateway.send(request);
       expectOwnError(answer, answer.status);
@@ -52,8 +55,7 @@ describe("no request reaches a node that has not named the admin in its own info
   test("one that is silent: the first request has its deadline", async () => {
     const amulet = await startRegistry("amulet");
     amulet.on("info", "hang");
-    const clock = TestClock.running();
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ extraPaths })] }, { clock });
+    const gateway = await serve({ upstreams: [amulet.upstream({ extraPaths })] });
     for (const request of ALL.slice(0, 2)) {
       const answer = gateway.send(request);
       await until(() => {
@@ -76,7 +78,7 @@ describe("no request reaches a node that has not named the admin in its own info
   test("one that refuses the connection is 502", async () => {
     const amulet = await startRegistry("amulet");
     await amulet.close();
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     const answer = await gateway.post(CANCEL);
     // The gateway asks by itself, too: the first request may find the node out already.
     expectOwnError(answer, answer.status);
@@ -87,7 +89,7 @@ describe("no request reaches a node that has not named the admin in its own info
   test("one that is slow to say so is waited for by the first request, which then goes on", async () => {
     const amulet = await startRegistry("amulet");
     const release = amulet.hold("info");
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ extraPaths })] });
+    const gateway = await serve({ upstreams: [amulet.upstream({ extraPaths })] });
     const answers = ALL.map((request) => gateway.send(request));
     await amulet.reached(1, "info");
     expect(amulet.asked).toEqual([]);
@@ -98,7 +100,7 @@ describe("no request reaches a node that has not named the admin in its own info
   test("one of several nodes is left out, and the others serve", async () => {
     const amulet = await startRegistry("amulet", { nodes: 3 });
     amulet.on("info", namesOther, 1);
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     for (let round = 0; round < 20; round += 1) expect((await gateway.post(CANCEL)).status).toBe(200);
     expect(new Set(amulet.of().map(({ node }) => node))).toEqual(new Set([0, 2]));
     await until(async () => (await gateway.operations.upstream("amulet")).nodes.length === 3);
@@ -106,7 +108,7 @@ describe("no request reaches a node that has not named the admin in its own info
 
   test("of a registry on another port behind the same name, after it took the place of the right one", async () => {
     const amulet = await startRegistry("amulet");
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     expect((await gateway.post(CANCEL)).status).toBe(200);
     await amulet.close();
     const bonds = await startRegistry("bonds");
@@ -123,8 +125,7 @@ describe("no request reaches a node that has not named the admin in its own info
 describe("a proof", () => {
   test("holds for proofEvery while a connection is open, and is asked for anew after it", async () => {
     const amulet = await startRegistry("amulet");
-    const clock = TestClock.running();
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ proofEvery: "1m" })] }, { clock });
+    const gateway = await serve({ upstreams: [amulet.upstream({ proofEvery: "1m" })] });
     for (let round = 0; round < 5; round += 1) expect((await gateway.post(CANCEL)).status).toBe(200);
     const before = amulet.count("info");
     expect(before).toBeLessThanOrEqual(2);
@@ -139,8 +140,7 @@ describe("a proof", () => {
   test("of a node that names another admin is asked for again after proofEvery", async () => {
     const amulet = await startRegistry("amulet");
     amulet.on("info", namesOther);
-    const clock = TestClock.running();
-    const gateway = await startGateway({ upstreams: [amulet.upstream({ proofEvery: "1m" })] }, { clock });
+    const gateway = await serve({ upstreams: [amulet.upstream({ proofEvery: "1m" })] });
     expectOwnError(await gateway.post(CANCEL), 502, "wrong_admin");
     amulet.on("info", undefined);
     clock.advance("30s");
@@ -152,7 +152,7 @@ describe("a proof", () => {
   test("of a node that named another admin is asked for again at a reload", async () => {
     const amulet = await startRegistry("amulet");
     amulet.on("info", namesOther);
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     expectOwnError(await gateway.post(CANCEL), 502, "wrong_admin");
     amulet.on("info", undefined);
     gateway.reload({ upstreams: [amulet] });
@@ -162,7 +162,7 @@ describe("a proof", () => {
   test("costs few infos of a registry that closes behind each answer", async () => {
     const amulet = await startRegistry("amulet");
     const closing = { fields: ["Connection", "close"] };
-    const gateway = await startGateway({ upstreams: [amulet] });
+    const gateway = await serve({ upstreams: [amulet] });
     amulet.on("allocation_cancel", { ...closing, body: { choiceContextData: {}, disclosedContracts: [] } });
     amulet.on("info", { ...closing, body: { adminId: amulet.admin, supportedApis: {} } });
     for (let round = 0; round < 10; round += 1) expect((await gateway.post(CANCEL)).status).toBe(200);
@@ -199,7 +199,7 @@ async function startProxy() {
 test("through httpProxy each new connection is asked itself", async () => {
   const amulet = await startRegistry("amulet");
   const proxy = await startProxy();
-  const gateway = await startGateway({ upstreams: [amulet.upstream({ httpProxy: proxy.url })] });
+  const gateway = await serve({ upstreams: [amulet.upstream({ httpProxy: proxy.url })] });
   const release = amulet.hold("allocation_cancel");
   const calls = [1, 2, 3, 4].map(() => gateway.post(CANCEL));
   await amulet.reached(4);
@@ -215,8 +215,7 @@ describe("what was stored, when a node names another admin,", () => {
 
   test("goes, as by a purge, where that node had carried calls", async () => {
     const amulet = await startRegistry("amulet");
-    const clock = TestClock.running();
-    const gateway = await startGateway({ upstreams: [amulet.upstream(keys)] }, { clock });
+    const gateway = await serve({ upstreams: [amulet.upstream(keys)] });
     expect((await gateway.get(LIST)).cache).toBe("miss");
     expect((await gateway.get(LIST)).cache).toBe("hit");
     amulet.on("info", namesOther);
@@ -233,7 +232,7 @@ describe("what was stored, when a node names another admin,", () => {
   test("stays where it had carried none", async () => {
     const amulet = await startRegistry("amulet");
     const impostor = await startRegistry("impostor");
-    const gateway = await startGateway({ upstreams: [amulet.upstream(keys)] });
+    const gateway = await serve({ upstreams: [amulet.upstream(keys)] });
     expect((await gateway.get(LIST)).cache).toBe("miss");
     gateway.reload({ upstreams: [amulet.upstream({ ...keys, urls: impostor.urls })] });
     await until(async () => (await gateway.post(CANCEL)).status !== 200);
@@ -253,8 +252,7 @@ describe("an answer about another admin or id than was asked for", () => {
     ],
   ])("%s is 502, is not stored, and its connection is closed", async (_what, path, operation, body) => {
     const amulet = await startRegistry("amulet");
-    const clock = TestClock.running();
-    const gateway = await startGateway({ upstreams: [amulet] }, { clock });
+    const gateway = await serve({ upstreams: [amulet] });
     expect((await gateway.post(CANCEL)).status).toBe(200);
     const { connection } = amulet.last;
     amulet.on(operation, { body });
@@ -275,7 +273,7 @@ describe("where no admin is configured", () => {
 
   test("it is learned from the info, and party id and alias mean the same", async () => {
     const amulet = await startRegistry("amulet");
-    const gateway = await startGateway({ upstreams: [unpinned(amulet), await startRegistry("bonds")] });
+    const gateway = await serve({ upstreams: [unpinned(amulet), await startRegistry("bonds")] });
     await until(async () => (await gateway.get(`${gateway.base(amulet.admin)}${LIST}`)).status === 200);
     expect((await gateway.get(`${gateway.base("amulet")}${LIST}`)).cache).toBe("hit");
   });
@@ -283,7 +281,7 @@ describe("where no admin is configured", () => {
   test("a body that contradicts its alias is refused as soon as it is known", async () => {
     const bonds = await startRegistry("bonds");
     const release = bonds.hold("info");
-    const gateway = await startGateway({ upstreams: [unpinned(bonds)] });
+    const gateway = await serve({ upstreams: [unpinned(bonds)] });
     const torn = gateway.post(gateway.base("bonds") + FACTORY, expecting(OTHER));
     const agreed = gateway.post(gateway.base("bonds") + FACTORY, expecting(bonds.admin));
     await bonds.reached(1, "info");
@@ -296,7 +294,7 @@ describe("where no admin is configured", () => {
   test("nodes that name different ones disable the upstream", async () => {
     const amulet = await startRegistry("amulet", { nodes: 2 });
     amulet.on("info", namesOther, 1);
-    const gateway = await startGateway({ upstreams: [unpinned(amulet)] });
+    const gateway = await serve({ upstreams: [unpinned(amulet)] });
     await until(async () => (await gateway.post(CANCEL)).code === "upstream_disabled");
     for (const request of ALL.slice(0, 5)) expectOwnError(await gateway.send(request), 503, "upstream_disabled");
     expect(String((await gateway.operations.upstream("amulet")).state)).toMatch(/disabled/);
@@ -305,7 +303,7 @@ describe("where no admin is configured", () => {
   test("two upstreams of one admin are both disabled until one is pinned", async () => {
     const amulet = await startRegistry("amulet");
     const twin = await startRegistry("twin", { admin: amulet.admin });
-    const gateway = await startGateway({ upstreams: [unpinned(amulet), unpinned(twin)] });
+    const gateway = await serve({ upstreams: [unpinned(amulet), unpinned(twin)] });
     for (const name of ["amulet", "twin"]) {
       await until(async () => (await gateway.post(gateway.base(name) + CANCEL)).code === "upstream_disabled");
     }

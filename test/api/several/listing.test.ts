@@ -1,9 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { ADMIN_HEADER, LIST, PREFIX } from "../../support/endpoints.ts";
-import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { type TestGateway, useGateway } from "../../support/gateway.ts";
 import { expectOwnError } from "../../support/http.ts";
 import { instrument, instruments, type Instrument, type Registry, startRegistry } from "../../support/registry.ts";
+
+const clock = TestClock.running();
+const serve = useGateway(clock);
 
 type Catalogues = Readonly<Record<string, readonly Instrument[]>>;
 
@@ -12,16 +15,11 @@ async function start(catalogues: Catalogues, keys: object = {}, upstream: object
   for (const [name, all] of Object.entries(catalogues)) {
     registries.push(await startRegistry(name, { instruments: all }));
   }
-  const clock = TestClock.running();
-  const gateway = await startGateway(
-    { ...keys, upstreams: registries.map((each) => each.upstream(upstream)) },
-    { clock },
-  );
+  const gateway = await serve({ ...keys, upstreams: registries.map((each) => each.upstream(upstream)) });
   const byName = Object.fromEntries(registries.map((each) => [each.name, each])) as Record<string, Registry>;
-  return { registries, gateway, clock, ...byName } as {
+  return { registries, gateway, ...byName } as {
     registries: Registry[];
     gateway: TestGateway;
-    clock: TestClock;
   } & Record<string, Registry>;
 }
 
@@ -138,7 +136,7 @@ describe("a registry that fails", () => {
   });
 
   test("is answered for by what is stale", async () => {
-    const { gateway, clock, amulet } = await start(
+    const { gateway, amulet } = await start(
       { amulet: instruments("A", 3), bonds: [] },
       { cache: { staleWhileRevalidate: "0s" } },
     );
@@ -151,7 +149,7 @@ describe("a registry that fails", () => {
   });
 
   test("and hangs takes its own time and no more", async () => {
-    const { gateway, clock, amulet } = await start({ amulet: instruments("A", 3), bonds: instruments("B", 3) });
+    const { gateway, amulet } = await start({ amulet: instruments("A", 3), bonds: instruments("B", 3) });
     await gateway.get(`${PREFIX}/bonds${LIST}`);
     amulet!.on("instruments", "hang");
     const partial = gateway.get(`${LIST}?partial=true`);
@@ -219,7 +217,7 @@ describe("the catalogue", () => {
   test("of registries leads into one whose admin is not known yet by its name", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
     bonds.hold("info");
-    const gateway = await startGateway({ upstreams: [amulet, bonds.upstream({ admin: undefined })] });
+    const gateway = await serve({ upstreams: [amulet, bonds.upstream({ admin: undefined })] });
     const { json } = await gateway.get("/catalog/v1/registries");
     expect(json.registries).toMatchObject([{}, { name: "bonds", admin: null, basePath: `${PREFIX}/bonds` }]);
   });
@@ -227,9 +225,10 @@ describe("the catalogue", () => {
   test("of one registry's instruments waits for its admin where header and query name it in two ways", async () => {
     const [amulet, bonds] = [await startRegistry("amulet"), await startRegistry("bonds")];
     const release = bonds.hold("info");
-    const gateway = await startGateway({ upstreams: [amulet, bonds.upstream({ admin: undefined })] });
+    const gateway = await serve({ upstreams: [amulet, bonds.upstream({ admin: undefined })] });
     const answer = gateway.get("/catalog/v1/instruments?admin=bonds", { [ADMIN_HEADER]: bonds.admin });
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    // What was sent before this one waits by now.
+    await gateway.get("/nothing");
     release();
     expect((await answer).status).toBe(200);
   });

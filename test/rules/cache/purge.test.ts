@@ -1,6 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { MINUTE, Scene, type Scripted, seen, settle } from "./scene.ts";
 
+/** A question whose fetch runs, and that fetch. */
+async function begun(scene: Scene) {
+  const found = scene.get();
+  await settle();
+  return { found, fetch: scene.last };
+}
+
 const TAGGED: Scripted = { body: "1", fields: ["etag", '"a"'] };
 
 describe("a purge", () => {
@@ -20,9 +27,7 @@ describe("a purge", () => {
 
   test("what was asked for before goes to those who have waited since before, and is never stored", async () => {
     const scene = new Scene();
-    const before = scene.get();
-    await settle();
-    const old = scene.last;
+    const { found: before, fetch: old } = await begun(scene);
     await purge(scene);
     const after = scene.get();
     await settle();
@@ -38,9 +43,7 @@ describe("a purge", () => {
 
   test("what was asked for before and comes later does not take the place of what was asked for since", async () => {
     const scene = new Scene();
-    const before = scene.get();
-    await settle();
-    const old = scene.last;
+    const { found: before, fetch: old } = await begun(scene);
     await purge(scene);
     await scene.answered({ body: "new" });
     await old.answer({ body: "old" });
@@ -88,9 +91,7 @@ describe("a generation", () => {
 
   test("of a key joins no fetch of one before, which may bring what has changed since", async () => {
     const scene = new Scene();
-    const before = scene.get();
-    await settle();
-    const old = scene.last;
+    const { found: before, fetch: old } = await begun(scene);
     scene.key = { ...scene.key, generation: 1 };
     const after = scene.answered({ body: "new" });
     expect(seen(await after)).toBe("miss 200 new");

@@ -84,12 +84,11 @@ it.each<{ given: string; steps: Step[]; a: number; b: number }>([
 });
 
 describe("epochs of replicas", () => {
-  const parties = fc.constantFrom("a", "b", EVERYBODY);
+  const purges = fc.array(fc.tuple(fc.constantFrom("a", "b", EVERYBODY), fc.integer({ min: 1, max: 50 })));
 
   it("agree when all have learnt all, in whatever order", () => {
-    const learnt = fc.array(fc.tuple(parties, fc.integer({ min: 1, max: 50 })));
     fc.assert(
-      fc.property(learnt, fc.infiniteStream(fc.nat()), (all, random) => {
+      fc.property(purges, fc.infiniteStream(fc.nat()), (all, random) => {
         const shuffled = all.map((each) => ({ each, at: random.next().value! })).sort((x, y) => x.at - y.at);
         const [first, second] = [new Epochs(), new Epochs()];
         for (const [party, epoch] of all) first.learn(party, epoch);
@@ -100,7 +99,6 @@ describe("epochs of replicas", () => {
   });
 
   it("rise with each purge, whatever the clocks say", () => {
-    const purges = fc.array(fc.tuple(parties, fc.integer({ min: 1, max: 50 })));
     fc.assert(
       fc.property(purges, (all) => {
         const epochs = new Epochs();
