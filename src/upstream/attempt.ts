@@ -71,15 +71,10 @@ export class Run implements Turn {
     for (const leash of this.leashes) leash.cut();
   };
 
-  /** Nodes that may be asked now, and that this call has not tried. */
-  free(): Node[] {
-    const now = this.access.clock.now();
-    return this.nodes.filter((node) => node.mayBeAsked && !node.isPaused(now) && !this.tried.has(node));
-  }
-
-  /** Free nodes that are up; where none is, those that have not told their admin yet. */
+  /** Nodes that may be asked now and were not: those that are up; where none is, those that have not told yet. */
   candidates(): Node[] {
-    const free = this.free();
+    const now = this.access.clock.now();
+    const free = this.nodes.filter((node) => node.mayBeAsked && !node.isPaused(now) && !this.tried.has(node));
     const up = free.filter(({ state }) => state === "up");
     return up.length > 0 ? up : free;
   }

@@ -16,12 +16,15 @@ const LONGEST_PAUSE: Duration = 2_000;
 export async function whenFree(run: Run, wanted: number): Promise<void> {
   const { access, nodes, tried, tally, deadline, signal } = run;
   const { clock, config } = access;
-  for (let free = run.free().length; free < wanted; free = run.free().length) {
+  for (;;) {
     const now = clock.now();
-    const paused = nodes.filter((node) => node.mayBeAsked && node.isPaused(now) && !tried.has(node));
-    if (free + paused.length < wanted) throw tooFew(run, wanted);
+    const askable = nodes.filter((node) => node.mayBeAsked && !tried.has(node));
+    const paused = askable.filter((node) => node.isPaused(now));
+    const missing = wanted - (askable.length - paused.length);
+    if (missing <= 0) return;
+    if (missing > paused.length) throw tooFew(run, wanted);
     const ends = paused.map(({ pausedUntil }) => pausedUntil).toSorted((a, b) => a - b);
-    const wait = ends[wanted - free - 1]! - now;
+    const wait = ends[missing - 1]! - now;
     const longest = Math.min(LONGEST_PAUSE - tally.waitedForPauses, (deadline - now) / 2);
     if (wait > longest) throw upstreamPaused(config.name, wait);
     tally.waitedForPauses += wait;
