@@ -25,8 +25,8 @@ export default defineConfig({
     // For what hangs. What has to be quick says so itself; a busy machine makes no test fail.
     testTimeout: 150_000,
     hookTimeout: 150_000,
-    // One more than cores, since part of a test is waiting; each loads the sources, and runs them slowly at first.
-    maxWorkers: availableParallelism() + 1,
+    // Part of a test is waiting: for another process, for Redis to notice.
+    maxWorkers: 2 * availableParallelism(),
     // The program is started a dozen times: compiling its sources anew would be a part of that.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), "registry-gateway-compile-cache") },
     sequence: { sequencer: WaitingFirst },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { startRedis } from "../support/redis.ts";
-import { callAll, expectAway, startReplica, WITH, WITHOUT } from "../support/sharing.ts";
-import { until } from "../support/until.ts";
+import { startRedis } from "../../../support/redis.ts";
+import { callAll, expectAway, startReplica, WITH, WITHOUT } from "../../../support/sharing.ts";
+import { until } from "../../../support/until.ts";
 
 describe("a Redis that", () => {
   it("is killed, and comes back empty, is done without, and filled again", async () => {

@@ -1,10 +1,10 @@
 import { setTimeout } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { CANCEL, DRAFT, INFO, LIST } from "../support/endpoints.ts";
-import { startGateway, type TestGateway, type Values } from "../support/gateway.ts";
-import { type RedisServer, startRedis } from "../support/redis.ts";
-import { type Registry, startRegistry } from "../support/registry.ts";
-import { until } from "../support/until.ts";
+import { CANCEL, DRAFT, INFO, LIST } from "../../../support/endpoints.ts";
+import { startGateway, type TestGateway, type Values } from "../../../support/gateway.ts";
+import { type RedisServer, startRedis } from "../../../support/redis.ts";
+import { type Registry, startRegistry } from "../../../support/registry.ts";
+import { until } from "../../../support/until.ts";
 
 async function start(count: number, values: Omit<Values, "upstreams"> = {}, upstream: object = {}) {
   const amulet = await startRegistry("amulet", { nodes: 2 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { Rate } from "../../src/config/schema.ts";
-import { RateLimit } from "../../src/limits/rate.ts";
-import { startRedis } from "../support/redis.ts";
-import { type Replica, startReplica } from "../support/sharing.ts";
-import { until } from "../support/until.ts";
+import type { Rate } from "../../../../src/config/schema.ts";
+import { RateLimit } from "../../../../src/limits/rate.ts";
+import { startRedis } from "../../../support/redis.ts";
+import { type Replica, startReplica } from "../../../support/sharing.ts";
+import { until } from "../../../support/until.ts";
 
 const redis = await startRedis();
 const sleep = (duration: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, duration));
