@@ -177,8 +177,7 @@ function findFault(schema: Schema, value: unknown): string | undefined {
   if (Check(schema as TSchema, value)) return undefined;
   const isTextLike = schema.type === "string" && typeof value !== "string" && Check(schema as TSchema, String(value));
   if (isTextLike) return "must be text: put it in quotes";
-  const [, errors] = Errors(schema as TSchema, value);
-  const own = errors.find(({ keyword }) => keyword === "~refine")?.message;
+  const own = Errors(schema as TSchema, value)[1].find(({ keyword }) => keyword === "~refine")?.message;
   const hint = typeof value === "string" ? suggest(value, schema.enum ?? []) : "";
   return own ?? `must be ${schema.expected}${hint}`;
 }

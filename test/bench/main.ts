@@ -1,9 +1,7 @@
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { newFolder } from "../support/forks.ts";
-import { BUILT } from "../support/servers.ts";
 import { type Load, type Measurement, startLoad } from "./load.ts";
 import { describeMachine, loadNow, table, writeSection } from "./report.ts";
 import { type Comparison, type Contestant, type Scene, type Stage, STAGES } from "./stages.ts";
@@ -15,7 +13,7 @@ CPU per request of the gateway beside other servers, in turns, as ratios within 
   --quick        two minutes: fewer requests before and in each round
   --only STAGE   ${Object.keys(STAGES).join(", ")}
   --rounds N     how often each server is measured (9)
-  --beside FILE  another program of the gateway, such as another checkout's src/main.ts (dist/main.js where it is built)
+  --beside FILE  another program of the gateway, such as dist/main.js, or another checkout's src/main.ts
   --write        put the table into docs/performance.md`;
 
 const { values } = parseArgs({
@@ -23,7 +21,7 @@ const { values } = parseArgs({
     quick: { type: "boolean", default: false },
     only: { type: "string", multiple: true },
     rounds: { type: "string", default: "9" },
-    beside: { type: "string", default: BUILT },
+    beside: { type: "string" },
     write: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
@@ -32,7 +30,6 @@ const { values } = parseArgs({
 /** Requests that each server gets before it is measured, for compilers and caches; share of the requests of a round. */
 const [WARM_UP, SHARE] = values.quick ? [5_000, 0.4] : [10_000, 1];
 const ROUNDS = Number(values.rounds);
-const beside = existsSync(values.beside) ? values.beside : undefined;
 
 /** Tries of a run, and ms between: on a busy machine a gateway may find that it has too much to do. */
 const [TRIES, PAUSE] = [4, 3_000];
@@ -72,7 +69,7 @@ async function play(prepare: Stage, load: Load): Promise<string[][]> {
       return server;
     },
     folder: () => join(work.folder, String((folders += 1))),
-    beside,
+    beside: values.beside,
   };
   const rows: string[][] = [];
   for (const comparison of await prepare(scene)) rows.push(...(await compare(comparison, load)));
