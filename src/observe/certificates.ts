@@ -4,7 +4,7 @@ import type { TlsFiles } from "../config/schema.ts";
 
 /** End of a certificate of the configuration. */
 export interface CertificateEnd {
-  /** `listener`: clients see it. `client`: a registry or Redis sees it. `authority`: it vouches for those that they show. */
+  /** `listener`: clients see it. `client`: a registry or Redis sees it. `authority`: it signs those that they show. */
   readonly role: "listener" | "client" | "authority";
   /** Whose connections it is for: an upstream's name, `redis`, or `clients`. */
   readonly peer: string;

@@ -38,7 +38,7 @@ export class Upstream {
     const isSameAdmin = config.admin === undefined || config.admin === previous?.admin;
     const targets = config.urls.map((url) => ({ url, target: targetOf(url, config, texts) }));
     const kept = targets.map(({ url, target }) => (isSameAdmin ? previous?.findNode(url, target) : undefined));
-    // Without a node that stays, nobody vouches for it.
+    // Without a node that stays, nobody speaks for it.
     const learned = kept.some((node) => node !== undefined) ? previous?.admin : undefined;
     const hasSameAuth = JSON.stringify(old?.config.auth) === JSON.stringify(config.auth);
     this.config = config;
