@@ -14,7 +14,10 @@ const LEFT_TO_THE_CALL: Duration = 500;
 /** Time for which a refusal is believed; then the limiter is asked again: Redis may have come, gone or forgotten. */
 const BELIEVED: Duration = 1_000;
 
-/** Addition to a window: calls do not travel equally long, and those of one window may arrive in a shorter time. */
+/**
+ * Addition to a window, a tenth of it at most, and life of a grant. Calls are not sent at once and do not travel equally long,
+ * so that those of one window may arrive in a shorter time.
+ */
 const TRAVEL: Duration = 100;
 
 /**
@@ -27,6 +30,8 @@ export class RateLimit {
   private readonly rates: readonly Rate[];
   /** As counted: longer. */
   private readonly windows: readonly Rate[];
+  /** Of a grant. */
+  private readonly life: Duration;
   private readonly limiter: Limiter;
   private readonly clock: Clock;
   private readonly queue: WaitQueue;
@@ -39,7 +44,8 @@ export class RateLimit {
   constructor(key: string, windows: readonly Rate[], { limiter, clock }: { limiter: Limiter; clock: Clock }) {
     this.key = key;
     this.rates = windows;
-    this.windows = windows.map(({ requests, per }) => ({ requests, per: Math.ceil(per + Math.min(per / 10, TRAVEL)) }));
+    this.windows = windows.map(({ requests, per }) => ({ requests, per: Math.ceil(per + travelOf(per)) }));
+    this.life = Math.min(...windows.map(({ per }) => travelOf(per)));
     this.limiter = limiter;
     this.clock = clock;
     this.queue = new WaitQueue(Math.min(...windows.map(mostInLongestWait)), clock);
@@ -53,13 +59,14 @@ export class RateLimit {
   /**
    * Takes one call, waiting for it where it must: within its deadline, at most 2 s.
    *
+   * @returns when the grant ends: a call that was not sent by then has to take another one
    * @throws GatewayError `rate_limited` with `retryAfter` where it is not to be had in that time, at once where that is known;
    * `client_gone`
    */
-  async take(turn: Turn): Promise<void> {
+  async take(turn: Turn): Promise<Instant> {
     if (turn.signal?.aborted === true) throw clientGone();
     const mayAsk = this.queue.size === 0 && this.clock.now() >= this.askAt;
-    if (mayAsk && (await this.ask())) return;
+    if (mayAsk && (await this.ask())) return this.clock.now() + this.life;
     const now = this.clock.now();
     const left = turn.deadline - now;
     const until = now + Math.min(LONGEST_WAIT, left - Math.min(LEFT_TO_THE_CALL, left / 4));
@@ -67,6 +74,7 @@ export class RateLimit {
     const turnCame = this.queue.wait({ ...turn, deadline: until }, { full: this.refusal, late: this.refusal });
     this.schedule();
     await turnCame;
+    return this.clock.now() + this.life;
   }
 
   /** Asks the limiter for one call, and notes a refusal. */
@@ -97,6 +105,10 @@ export class RateLimit {
     const text = `the gateway makes at most ${most} to this registry, and none is left; try again in ${retryAfter} s`;
     return new GatewayError("rate_limited", text, { retryAfter });
   };
+}
+
+function travelOf(per: Duration): Duration {
+  return Math.min(per / 10, TRAVEL);
 }
 
 /** Most calls that can be granted while one waits: more need not queue. */

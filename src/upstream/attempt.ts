@@ -123,27 +123,26 @@ interface Own {
   readonly leash: Leash;
 }
 
-/** Asks over idle connections, as long as they turn out to be closed before anything is sent; then over a new one. */
+/** Asks over a connection whose proof holds, with a grant of the limit that is fresh; anew as long as nothing has left. */
 async function askNode(run: Run, node: Node, own: Own): Promise<Answer | Failure> {
   const { access, call, tally } = run;
   const { clock, config, observer, rate } = access;
   let began = clock.now();
-  let outcome: Answer | Failure;
-  let isReused: boolean;
+  let grantEnds: Instant = -Infinity;
   let isCounted = false;
-  do {
+  let outcome: Answer | Failure | undefined;
+  while (outcome === undefined) {
     const idle = node.connections.take(config.proofEvery);
-    let connection = idle ?? (await run.wait(connect(node, turnOf(run, began))));
-    isReused = idle !== undefined;
-    if (!isCounted && rate !== undefined && connection instanceof Connection) {
-      began = await takeLimit(run, rate, own.leash).catch(giveBack(node, connection));
+    const connection = idle ?? (await run.wait(connect(node, turnOf(run, began))));
+    if (rate !== undefined && connection instanceof Connection && clock.now() >= grantEnds) {
+      grantEnds = await takeLimit(run, rate, own.leash).catch(giveBack(node, connection));
+      began = clock.now();
       if (!holdsYet(connection, began, config.proofEvery)) {
         connection.close();
-        isReused = false;
-        connection = await run.wait(connect(node, turnOf(run, began)));
+        continue;
       }
     }
-    const pause = isCounted ? 0 : node.pausedUntil - clock.now();
+    const pause = node.pausedUntil - clock.now();
     if (pause > 0 && connection instanceof Connection) {
       node.connections.give(connection);
       return nodePaused(config.name, pause);
@@ -153,7 +152,8 @@ async function askNode(run: Run, node: Node, own: Own): Promise<Answer | Failure
     tally.lastNode = node;
     const asked = { ...call, ...own, deadline: turnOf(run, began).deadline, admin: access.admin.party };
     outcome = connection instanceof Failure ? connection : await askOver(node, connection, asked);
-  } while (isReused && outcome instanceof Failure && outcome.reason === "unsent");
+    if (idle !== undefined && outcome instanceof Failure && outcome.reason === "unsent") outcome = undefined;
+  }
   if (outcome instanceof Failure && outcome.row.doubts) node.doubt();
   if (outcome instanceof Failure && outcome.reason === "not_found") tally.notFound += 1;
   observer.attemptEnded(config.name, call.operation, labelOf(outcome), (clock.now() - began) / 1_000);
@@ -167,16 +167,15 @@ function giveBack({ connections }: Node, connection: Connection): (error: unknow
   };
 }
 
-/** Takes one call from the rate limit. @returns when it was granted */
+/** Takes one call from the rate limit. @returns when the grant ends */
 async function takeLimit(run: Run, rate: RateLimit, leash: Leash): Promise<Instant> {
   const { clock } = run.access;
   const began = clock.now();
   leash.isLimited = true;
-  await run.wait(rate.take(run));
+  const grantEnds = await run.wait(rate.take(run));
   leash.isLimited = false;
-  const granted = clock.now();
-  run.tally.waitedForLimit += granted - began;
-  return granted;
+  run.tally.waitedForLimit += clock.now() - began;
+  return grantEnds;
 }
 
 async function askOver(node: Node, connection: Connection, asked: Asked & Own): Promise<Answer | Failure> {

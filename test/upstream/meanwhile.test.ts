@@ -104,6 +104,29 @@ describe("a call that waits for the limit", () => {
     expect(registry.calls.slice(-2).map(({ operation }) => operation)).toEqual(["info", "transfer_factory"]);
   });
 
+  test("takes another one of the limit where that proof came late", async () => {
+    const clock = TestClock.standing();
+    const registry = await startRegistry();
+    const keys = { proofEvery: "10s", rateLimit: { requests: "2/1s" } };
+    const gateway = useUpstreams([registry.upstream(keys)], { clock });
+    await whenUp(gateway);
+    clock.advance("9500ms");
+    await Promise.all([1, 2].map(() => gateway.call("transfer_factory")));
+    const release = holdInfo(registry);
+    const waiting = [gateway.call("transfer_factory")];
+    await until(() => gateway.upstream().status().limit!.waiting === 1);
+    await whenLimitOpens(clock, gateway);
+    // It was granted with the info that it waits for now.
+    await registry.reached(2, "info");
+    waiting.push(...[1, 2].map(() => gateway.call("transfer_factory")));
+    clock.advance("1200ms");
+    release();
+    await until(() => registry.count("transfer_factory") === 4);
+    await until(() => gateway.upstream().status().limit!.waiting === 1);
+    await whenLimitOpens(clock, gateway);
+    expect((await Promise.all(waiting)).map(({ text }) => text)).toEqual(["200", "200", "200"]);
+  });
+
   test("goes over another connection where its own was closed meanwhile, a passed-through one, too", async () => {
     const clock = TestClock.standing();
     const registry = await startRegistry();
