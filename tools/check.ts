@@ -7,6 +7,7 @@ const STEPS: readonly (readonly [program: string, ...args: string[]])[] = [
   ["oxlint", "--type-aware", "--deny-warnings"],
   ["oxfmt", "--check"],
   ["node", "tools/generate.ts", "--check"],
+  ["node", "tools/unused.ts"],
 ];
 
 const failures: string[] = [];
