@@ -8,10 +8,10 @@ import {
   compose,
   type Composed,
   failureOf,
+  getPage,
   identityOf,
   isRegistryFailure,
   joined,
-  unexpectedStatus,
   withAdmin,
 } from "./compose.ts";
 
@@ -110,17 +110,14 @@ async function walkPages({ registry, walk, budget, fits }: Walking, wait: Regist
       return;
     }
     budget.pages -= 1;
-    const pageToken = token === undefined ? undefined : encodeURIComponent(token);
-    const found = await registry.get({ operation: "instruments", pageToken }, wait);
-    if (found.entry.status !== 200) throw unexpectedStatus(registry.upstream.name, found.entry);
-    const page = registry.readPage(found.entry);
+    const { found, listed, next } = await getPage(registry, { token }, wait);
     walk.parts.push(found);
-    const read = page.instruments.slice(0, budget.instruments);
+    const read = listed.instruments.slice(0, budget.instruments);
     budget.instruments -= read.length;
-    if (read.length < page.instruments.length) walk.isComplete = false;
-    for (const each of read.filter(fits)) walk.texts.push(withAdmin(instrumentBytes(page, each), identityOf(registry)));
-    // A page that goes on with itself would never end.
-    token = page.nextPageToken === token ? undefined : page.nextPageToken;
+    if (read.length < listed.instruments.length) walk.isComplete = false;
+    for (const each of read.filter(fits))
+      walk.texts.push(withAdmin(instrumentBytes(listed, each), identityOf(registry)));
+    token = next;
     // Pages out of memory come without a turn of the event loop: other requests get theirs here.
     await setImmediate();
   } while (token !== undefined);

@@ -1,3 +1,4 @@
+import type { ListedPage } from "../bodies/page.ts";
 import { makeEntityTag } from "../cache/conditional.ts";
 import { directivesOf } from "../cache/freshness.ts";
 import type { CacheOutcome, Entry, Found } from "../cache/types.ts";
@@ -78,6 +79,35 @@ export function identityOf({ upstream }: Registry): string {
 /** Bounds a wait by the registry's own `timeout`: the others have to be asked in what is left. */
 export function boundedWait(registry: Registry, wait: RegistryWait, clock: Clock): RegistryWait {
   return { ...wait, deadline: Math.min(wait.deadline, clock.now() + registry.upstream.config.timeout) };
+}
+
+/** A page of a registry's listing. */
+interface Page {
+  readonly found: Found;
+  readonly listed: ListedPage;
+  /** Token of the page after it, as the registry issued it; undefined: it is the last one. */
+  readonly next: string | undefined;
+}
+
+/**
+ * Gets a page of a registry's listing.
+ *
+ * @param pageSize as written in a query; undefined: the configured one
+ * @param token as the registry issued it; undefined: the first page
+ * @throws GatewayError
+ */
+export async function getPage(
+  registry: Registry,
+  { pageSize, token }: { readonly pageSize?: string | undefined; readonly token: string | undefined },
+  wait: RegistryWait,
+): Promise<Page> {
+  const pageToken = token === undefined ? undefined : encodeURIComponent(token);
+  const found = await registry.get({ operation: "instruments", pageSize, pageToken }, wait);
+  if (found.entry.status !== 200) throw unexpectedStatus(registry.upstream.name, found.entry);
+  const listed = registry.readPage(found.entry);
+  // A page that goes on with itself would never end.
+  const next = listed.nextPageToken === token ? undefined : listed.nextPageToken;
+  return { found, listed, next };
 }
 
 /** Whether what was thrown is about one registry, so that others may still answer. */

@@ -9,10 +9,10 @@ import {
   compose,
   type Composed,
   failureOf,
+  getPage,
   identityOf,
   isRegistryFailure,
   joined,
-  unexpectedStatus,
   withAdmin,
 } from "./compose.ts";
 
@@ -71,15 +71,10 @@ export async function mergedPage(
 }
 
 async function read({ registry, token }: Position, pageSize: string | undefined, wait: RegistryWait) {
-  const pageToken = token === undefined ? undefined : encodeURIComponent(token);
-  const found = await registry.get({ operation: "instruments", pageSize, pageToken }, wait);
-  if (found.entry.status !== 200) throw unexpectedStatus(registry.upstream.name, found.entry);
-  const page = registry.readPage(found.entry);
-  // A page that goes on with itself would never end.
-  const isEnd = page.nextPageToken === undefined || page.nextPageToken === token;
-  const next: Position | undefined = isEnd ? undefined : { registry, token: page.nextPageToken };
-  const instruments = page.instruments.map((each) => withAdmin(instrumentBytes(page, each), identityOf(registry)));
-  return { found, instruments, next };
+  const { found, listed, next } = await getPage(registry, { pageSize, token }, wait);
+  const instruments = listed.instruments.map((each) => withAdmin(instrumentBytes(listed, each), identityOf(registry)));
+  const position: Position | undefined = next === undefined ? undefined : { registry, token: next };
+  return { found, instruments, next: position };
 }
 
 function pageOf(instruments: readonly (readonly Buffer[])[], next: Position | undefined): Buffer {
