@@ -16,7 +16,7 @@ export type ProxyErrorType =
 /** One kind of error. `means` and `remedy` are sentences of `docs/errors.md`, for clients and operators. */
 export interface ErrorKind {
   readonly status: number;
-  /** The reason in `Proxy-Status`, of a 502, 503 or 504. */
+  /** The reason in `Proxy-Status` of a 502, 503 or 504, which an error of another status may become. */
   readonly proxyError?: ProxyErrorType;
   readonly means: string;
   readonly remedy: string;
@@ -149,11 +149,13 @@ export const ERRORS = {
   },
   rate_limited: {
     status: 429,
+    proxyError: "http_request_denied",
     means: "The limit that the operator set for calls to the registry leaves none for this request in time.",
     remedy: TRY_LATER,
   },
   upstream_paused: {
     status: 429,
+    proxyError: "http_request_denied",
     means: "The registry answered 429, and the gateway obeys its `Retry-After`.",
     remedy: TRY_LATER,
   },
@@ -175,6 +177,7 @@ export const ERRORS = {
   internal_error: { status: 500, means: "A fault of the gateway.", remedy: "Report it with the `X-Request-Id`." },
   upstream_error: {
     status: 502,
+    proxyError: "destination_unavailable",
     means: "The registry's own error, whose status this is, in another form than the standard's.",
     remedy: "As the status and the text say: correct the request, or try again after `Retry-After`.",
   },

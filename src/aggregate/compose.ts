@@ -117,7 +117,7 @@ export function isRegistryFailure(error: unknown): error is GatewayError {
 
 /** Makes the 502 for a registry that is needed and fails: it names the registry. */
 export function failureOf(name: string, { code, message, retryAfter, proxyError, cause }: GatewayError): GatewayError {
-  const named = message.includes(name) ? message : `the registry "${name}" fails: ${message}`;
+  const named = message.includes(`"${name}"`) ? message : `the registry "${name}" fails: ${message}`;
   const text = `${named}; with ?partial=true it is left out`;
   return new GatewayError(code, text, { status: 502, retryAfter, proxyError, cause });
 }
@@ -154,7 +154,7 @@ function withoutAdmin(instrument: Buffer): Buffer {
   const begin = text.indexOf("{") + 1;
   let end = begin;
   let kept = "";
-  for (const member of membersAt(text, 0)) {
+  for (const member of membersAt(text, begin - 1)) {
     if (member.key !== "admin") kept += text.slice(end, member.end);
     end = member.end;
   }

@@ -94,6 +94,8 @@ export class Cache {
       return this.foundBy(landed, question, { isJoined, wasStored: stored !== undefined });
     } catch (error) {
       if (!(error instanceof GatewayError) || isClientGone(error)) throw error;
+      // It is gone, says a registry in a form that is not stored.
+      if (isKeptStatus(error.status, policy)) throw error;
       return this.inPlaceOfFailure(key) ?? Promise.reject(error);
     }
   }

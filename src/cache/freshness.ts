@@ -58,7 +58,7 @@ export interface FreshnessContext {
 export function freshnessOf(fetched: Fetched, context: FreshnessContext): Freshness {
   const { policy, directives } = context;
   const { receivedAt, status, fields } = fetched;
-  const bornAt = receivedAt - (policy.honorUpstream ? ageOf(fields) : 0);
+  const bornAt = receivedAt - ageOf(fields);
   const stated = policy.honorUpstream ? statedLifetime(fields, context) : undefined;
   const configured = (status === 404 ? policy.notFoundTtl : policy.ttl) ?? 0;
   const expiry =

@@ -2,7 +2,7 @@ import { instrumentBytes, type ListedPage } from "../bodies/page.ts";
 import { makeEntityTag } from "../cache/conditional.ts";
 import type { Entry } from "../cache/types.ts";
 import type { Duration } from "../clock.ts";
-import { fieldsOfReplacedBody } from "../fields.ts";
+import { fieldsOfReplacedBody, filterFields } from "../fields.ts";
 import { isObject } from "../json.ts";
 
 /**
@@ -38,6 +38,11 @@ function decoded(token: string): string {
   }
 }
 
+/** What the registry says of the page's lifetime is not about the instrument. */
+function isNoLifetime(name: string): boolean {
+  return name !== "cache-control" && name !== "expires";
+}
+
 /**
  * Cuts the instrument `id` out of a page, as an answer of its own with the age of the page; undefined: it does not stand there.
  *
@@ -50,7 +55,7 @@ export function cutInstrument(page: Entry, listed: ListedPage, id: string, ttl: 
   const freshUntil = Math.min(page.freshUntil, page.bornAt + ttl);
   return {
     ...page,
-    fields: [...fieldsOfReplacedBody(page.fields), "content-type", "application/json"],
+    fields: [...filterFields(fieldsOfReplacedBody(page.fields), isNoLifetime), "content-type", "application/json"],
     body,
     etag: makeEntityTag(body),
     validators: undefined,

@@ -194,7 +194,11 @@ const OF_FASTIFY: Readonly<Record<string, () => GatewayError>> = {
     new GatewayError("unsupported_media_type", "the header content-type is malformed; send application/json"),
 };
 
-function gatewayErrorOf(error: Error): GatewayError {
-  const known = "code" in error ? OF_FASTIFY[String(error.code)] : undefined;
-  return known?.() ?? toGatewayError(error);
+function gatewayErrorOf(error: Error & { readonly code?: unknown; readonly statusCode?: number }): GatewayError {
+  const known = OF_FASTIFY[String(error.code)];
+  if (known !== undefined) return known();
+  const { statusCode = 500 } = error;
+  if (statusCode < 400 || statusCode > 499) return toGatewayError(error);
+  // Of @fastify/static: a file that is not there, or a part or a version of it.
+  return new GatewayError("no_such_path", "there is no such file, or not as it was asked for");
 }

@@ -86,10 +86,8 @@ export function enter({ state }: FastifyRequest, { isOverloaded }: Pick<AnswerPa
   if (client !== undefined && snapshot.clients !== undefined) hold(state, snapshot.clients.enter(client));
 }
 
-/** Characters of a content type: over more spaces the expression would take long. */
+/** Characters of a content type: over more spaces the expressions would take long. */
 const LONGEST_TYPE = 200;
-/** JSON in UTF-8, by its type alone. */
-const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i;
 
 /** @throws GatewayError 415 for a body that is coded: an admin in it could not be compared */
 export function checkCoding({ headers }: FastifyRequest): void {
@@ -105,7 +103,18 @@ export function checkCoding({ headers }: FastifyRequest): void {
 export function checkJson(request: FastifyRequest, length: number): void {
   checkCoding(request);
   const type = request.headers["content-type"];
-  if (type === undefined ? length === 0 : type.length <= LONGEST_TYPE && JSON_TYPE.test(type)) return;
+  if (type === undefined ? length === 0 : isJson(type)) return;
   const text = "the body is not JSON by its type; send it with Content-Type: application/json, in UTF-8";
   throw new GatewayError("unsupported_media_type", text);
+}
+
+/** JSON in UTF-8, by its type alone; what other parameters say changes nothing (RFC 8259 §11). */
+function isJson(type: string): boolean {
+  if (type.length > LONGEST_TYPE) return false;
+  const [name = "", ...parameters] = type.toLowerCase().split(";");
+  const isUtf8 = (parameter: string): boolean => /^charset\s*=\s*"?utf-8"?$/.test(parameter);
+  return (
+    name.trim() === "application/json" &&
+    parameters.map((each) => each.trim()).every((each) => !each.startsWith("charset") || isUtf8(each))
+  );
 }

@@ -6,6 +6,7 @@ import { parse } from "yaml";
 import type { Config } from "../config/schema.ts";
 import { version } from "../version.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
+import { checkPath, pathOf } from "./url.ts";
 
 /** Pages of the gateway's own: `/`, and the description of the API, which needs no credential. */
 
@@ -41,6 +42,10 @@ const POLICY =
 
 /** `GET /openapi.json`, and Swagger UI at `/docs`. */
 export async function describeApi(app: FastifyInstance): Promise<void> {
+  app.addHook("onRequest", (request, _reply, done) => {
+    if (pathOf(request.url) !== `${DOCS}/`) checkPath(request.url);
+    done();
+  });
   await app.register(swagger, { mode: "static", specification: { document: DOCUMENT as never } });
   await app.register(swaggerUi, {
     routePrefix: DOCS,

@@ -43,7 +43,8 @@ export function sendWhole(
   // One line: of several, some caches in front read only the last.
   const varies = varyOf(request, vary);
   if (varies !== "") sent.push("vary", varies);
-  if (body !== undefined) sent.push("content-length", String(body.length));
+  // RFC 9110 §8.6.
+  if (body !== undefined && status !== 204) sent.push("content-length", String(body.length));
   raw.writeHead(status, sent);
   if (body === undefined || request.method === "HEAD") raw.end();
   else {
@@ -71,9 +72,8 @@ export function sendError(request: FastifyRequest, reply: FastifyReply, error: G
   const { state, id } = request;
   state.error = error;
   const fields = errorFields(error);
-  // Fastify says so where a body was not taken: what is left of it would go before the next request.
-  const isLast = error.code === "malformed_request" || reply.hasHeader("connection");
-  if (isLast && !state.listener.isClosing) fields.push("connection", "close");
+  // What is left of a body that was not taken is read and dropped: a connection closed before would take the refusal with it.
+  if (error.code === "malformed_request" && !state.listener.isClosing) fields.push("connection", "close");
   sendWhole(request, reply, { status: error.status, fields, body: Buffer.from(errorBody(error, id)) });
 }
 

@@ -97,9 +97,15 @@ const lastAnswers = new WeakMap<Socket, ServerResponse>();
 /** Connections that end with a refusal. */
 const refused = new WeakSet<Socket>();
 
+/** Of pipelined requests: the answer that has to leave before another one. */
+const earlierAnswers = new WeakMap<ServerResponse, ServerResponse>();
+
 /** Remembers what has to leave before the refusal of what may come behind it. */
 export function noteAnswer(response: ServerResponse): void {
-  lastAnswers.set(response.req.socket, response);
+  const { socket } = response.req;
+  const earlier = lastAnswers.get(socket);
+  if (earlier?.closed === false) earlierAnswers.set(response, earlier);
+  lastAnswers.set(socket, response);
 }
 
 /** Parts that answer what never became a request. */
@@ -144,10 +150,12 @@ function refuse(socket: Socket, refusal: GatewayError, { config, clock, onRefuse
     clock.after(LINGER, () => socket.destroy());
   };
   const last = lastAnswers.get(socket);
-  if (last === undefined || last.closed) end(true);
-  // The answer on its way goes first. If the refused bytes are the body of its request, it is all that the client gets.
-  else if (last.req.complete || last.headersSent) last.once("close", () => end(last.req.complete));
-  else end(true);
+  // Of a request whose body the refused bytes are, and which has no answer yet, the refusal is the answer.
+  const isAnswer = last !== undefined && !last.req.complete && !last.headersSent;
+  const before = isAnswer ? earlierAnswers.get(last) : last;
+  if (before === undefined || before.closed) end(true);
+  // Behind an answer to a request whose body they are, nothing is said any more.
+  else before.once("close", () => end(isAnswer || before.req.complete));
 }
 
 function refusalBytes(refusal: GatewayError, config: Config): Buffer {

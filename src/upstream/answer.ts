@@ -51,10 +51,10 @@ export function readAnswer(raw: RawAnswer, question: Question): Answer | Failure
     const what = isHtml(fields, body) ? "an HTML page" : "something that is not JSON";
     return failed("unreadable", question.upstream, { text: `answered ${status} with ${what}` });
   }
-  if (status === 404 && isHtml(fields, body) && !isOfVersion2(question.operation)) {
+  const isStandard = isObject(read?.json) && typeof read.json["error"] === "string";
+  if (status === 404 && !isStandard && isHtml(fields, body) && !isOfVersion2(question.operation)) {
     return failed("wrong_url", question.upstream);
   }
-  const isStandard = isObject(read?.json) && typeof read.json["error"] === "string";
   const last = isStandard ? { ...raw, json: read.json } : inOurForm(raw, question);
   const reason = betterElsewhere(raw, question);
   if (reason !== undefined) return new Failure(reason, last);

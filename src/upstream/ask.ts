@@ -88,8 +88,9 @@ async function decoded(node: Node, raw: RawAnswer): Promise<RawAnswer | Failure>
   const body = await decodeBody(raw.fields, raw.body, answerLimit);
   if (body === "too_large") return failed("too_large", config.name);
   if (typeof body === "string") return failed("coding", config.name);
-  const fields = filterFields(fieldsOfDecodedBody(raw.fields), (name) => !OF_CODED_BODY.has(name));
-  return { ...raw, body, fields };
+  const isAsItCame = body === raw.body;
+  const kept = isAsItCame ? raw.fields : fieldsOfDecodedBody(raw.fields);
+  return { ...raw, body, fields: filterFields(kept, (name) => !OF_CODED_BODY.has(name)) };
 }
 
 /** Notes what a 429 or a 401 says of the node. */

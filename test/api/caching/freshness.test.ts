@@ -107,6 +107,8 @@ describe("what the registry says about freshness is obeyed:", () => {
     const cached = await startCached({ cache: { ...NO_WINDOWS.cache, honorUpstream: false } });
     cached.amulet.on("instruments", { fields: ["Cache-Control", "no-store", "Age", "500"], body: PAGE });
     expect(await outcomes(cached, LIST, ["0s", "26s", "5s"])).toEqual(["miss", "hit", "miss"]);
+    // Its lifetime is ours, its age is not.
+    expect((await cached.gateway.get(LIST)).headers["age"]).toBe("500");
   });
 });
 

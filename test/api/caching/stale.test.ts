@@ -132,6 +132,15 @@ describe("stale if error", () => {
     await gateway.get(path);
     expect(amulet.count("instrument")).toBe(3);
   });
+
+  test("an instrument that is gone is gone, in whatever form the registry says so", async () => {
+    const { amulet, gateway, clock } = await startCached(NO_SWR);
+    const path = `${LIST}/AMULET-00001`;
+    expect((await gateway.get(path)).status).toBe(200);
+    amulet.on("instrument", { status: 404, body: { message: "not found" } });
+    clock.advance("31s");
+    expect((await gateway.get(path)).outcome).toBe("404 upstream_error");
+  });
 });
 
 describe("cache-only", () => {

@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { CANCEL, DRAFT, expecting, FACTORY, INFO, LIST } from "../../support/endpoints.ts";
 import { NOTHING_KEPT, startGateway, type TestGateway, useGateway, type Values } from "../../support/gateway.ts";
-import { expectNoAddress, expectOwnError, type Request } from "../../support/http.ts";
+import { expectOwnError, type Request } from "../../support/http.ts";
 import { type Registry, type Script, startRegistry } from "../../support/registry.ts";
 import { until } from "../../support/until.ts";
 
@@ -229,12 +229,24 @@ describe("a registry's own error", () => {
     const { amulet, gateway } = one();
     amulet.on("*", { status, ...script });
     const answer = await gateway.send(POST);
-    expect(answer.outcome).toBe(`${status} upstream_error`);
-    expect(answer.error).toMatch(/^registry-gateway: /);
+    expectOwnError(answer, status, "upstream_error");
     expect(answer.error).toMatch(said);
     expect(answer.error).not.toMatch(/[<\p{Cc}\u202e]/u);
     expect(answer.text.length).toBeLessThan(1_000);
-    expectNoAddress(answer);
+  });
+
+  test("is none where it has no body: a 204 leaves without a length", async () => {
+    const { amulet, gateway } = one();
+    amulet.on("*", { status: 204 });
+    const answer = await gateway.send(POST);
+    expect([answer.status, answer.headers["content-length"]]).toEqual([204, undefined]);
+  });
+
+  test("is known by its form, not by its type", async () => {
+    const { amulet, gateway } = one();
+    const body = '{"error":"no such contract"}';
+    amulet.on("*", { status: 404, fields: html, body });
+    expect((await gateway.send(POST)).text).toBe(body);
   });
 
   test("keeps its Retry-After", async () => {

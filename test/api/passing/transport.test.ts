@@ -57,6 +57,15 @@ describe("a content-coding that nobody asked for", () => {
   });
 });
 
+test("identity is no coding: what is said of the body's bytes stays", async () => {
+  const { amulet, gateway } = await start();
+  const fields = ["Content-Encoding", "identity", "ETag", '"x"', "Content-Digest", "sha-256=:AAAA:"];
+  amulet.on("instruments", { fields, body: PAGE });
+  const { headers } = await gateway.send(GET);
+  expect([headers["etag"], headers["content-digest"]]).toEqual(['"x"', "sha-256=:AAAA:"]);
+  expect(headers["content-encoding"]).toBeUndefined();
+});
+
 test("a byte order mark before JSON is tolerated, and its bytes go on unchanged", async () => {
   const { amulet, gateway } = await start();
   amulet.on("instruments", { body: `\ufeff${PAGE}` });

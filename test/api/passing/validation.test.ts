@@ -91,6 +91,7 @@ describe("a request that is valid reaches it:", () => {
     ["meta with objects", { path: ACCEPT, body: '{"meta":{"values":{}}}' }],
     ["meta as some clients send it", { path: ACCEPT, body: '{"meta":{"values":""}}' }],
     ["unknown fields", { path: ACCEPT, body: '{"lock":null,"x":[1]}' }],
+    ["another parameter", { path: CANCEL, body: "{}", ...typed('application/json;odata="verbose"; charset="UTF-8"') }],
     ["a charset", { path: CANCEL, body: "{}", ...typed("application/json; charset=utf-8") }],
     ["a charset in capitals and quotes", { path: CANCEL, body: "{}", ...typed('Application/JSON;charset="UTF-8"') }],
     ["identity", { path: CANCEL, body: "{}", headers: { "content-encoding": "identity" } }],

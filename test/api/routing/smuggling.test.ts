@@ -262,6 +262,20 @@ describe("what follows a request on its connection", () => {
     if (connection.statuses[0] === 400) expect(connection.statuses).toEqual([400]);
   });
 
+  test("has no refusal of a later body in the place of the answer to an earlier request", async () => {
+    const { amulet } = three().registries;
+    const release = amulet.hold("allocation_cancel");
+    const connection = await RawConnection.open(url());
+    connection.write(raw(`POST ${BASE}${CANCEL} HTTP/1.1`, [HOST, JSON_TYPE, "Content-Length: 2"], "{}"));
+    await amulet.reached(1);
+    connection.write(raw(`POST ${BASE}${CANCEL} HTTP/1.1`, [HOST, JSON_TYPE, CHUNKED], "no chunk\r\n"));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(connection.text).toBe("");
+    release();
+    await until(() => connection.isClosed);
+    expect(connection.statuses).toEqual([200, 400]);
+  });
+
   test("is ignored where the request closes the connection", async () => {
     const miss = `GET ${BASE}${LIST}?pageSize=9 HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n`;
     expect((await sendRaw(url(), `${miss}${hit}`)).statuses).toEqual([200]);
@@ -293,6 +307,19 @@ describe("an offer to upgrade", () => {
     await until(() => connection.isClosed || connection.statuses.length > 1);
     expect([[200], [200, 404]]).toContainEqual(connection.statuses);
   });
+});
+
+test("a body that is too large is refused while it comes, read to its end, and costs no connection", async () => {
+  const connection = await RawConnection.open(three().gateway.url);
+  connection.write(raw(`POST ${BASE}${CANCEL} HTTP/1.1`, [HOST, JSON_TYPE, `Content-Length: ${40 * 65_536}`]));
+  for (let sent = 0; sent < 40; sent += 1) {
+    connection.write("x".repeat(65_536));
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  await until(() => connection.statuses.length > 0);
+  connection.write(LAST);
+  await until(() => connection.isClosed);
+  expect(connection.statuses).toEqual([413, 404]);
 });
 
 test("100-continue is continued", async () => {

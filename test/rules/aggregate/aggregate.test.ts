@@ -185,6 +185,15 @@ describe("one instrument of all registries", () => {
     await expect(find("x")).rejects.toMatchObject({ code: "instrument_unknown", status: 404 });
   });
 
+  test("keeps its byte order mark, and has one admin behind it", async () => {
+    const { found } = await scene({ a: '\ufeff{"admin":1,"id":"x"}' }).find("x");
+    expect(found.entry.body.toString()).toBe('\ufeff{"id":"x","admin":"a::1220"}');
+  });
+
+  test("is named by a failure whose text has its alias as a word", async () => {
+    await expect(scene({ node: down() }).find("x")).rejects.toThrow('"node"');
+  });
+
   test.for<[string, Scripted]>([
     ["is down", down()],
     ["answers 400", { status: 400, body: "{}" }],
