@@ -112,7 +112,7 @@ export function checkJson(request: FastifyRequest, length: number): void {
 function isJson(type: string): boolean {
   if (type.length > LONGEST_TYPE) return false;
   const [name = "", ...parameters] = type.toLowerCase().split(";");
-  const isUtf8 = (parameter: string): boolean => /^charset\s*=\s*"?utf-8"?$/.test(parameter);
+  const isUtf8 = (parameter: string): boolean => /^charset\s*=\s*"?utf-?8"?$/.test(parameter);
   return (
     name.trim() === "application/json" &&
     parameters.map((each) => each.trim()).every((each) => !each.startsWith("charset") || isUtf8(each))

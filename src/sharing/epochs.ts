@@ -18,10 +18,15 @@ export class Epochs {
     return Math.max(this.known.get(party) ?? 0, this.known.get(EVERYBODY) ?? 0);
   }
 
-  /** Begins the next epoch of a party, or of {@link EVERYBODY}: above all that are known of whom it concerns. */
-  raise(party: string, wallNow: number): number {
+  /** Gives the next epoch of a party, or of {@link EVERYBODY}: above all that are known of whom it concerns. */
+  next(party: string, wallNow: number): number {
     const known = party === EVERYBODY ? Math.max(0, ...this.known.values()) : this.of(party);
-    const epoch = Math.max(known + 1, Math.floor(wallNow));
+    return Math.max(known + 1, Math.floor(wallNow));
+  }
+
+  /** Begins the next epoch. */
+  raise(party: string, wallNow: number): number {
+    const epoch = this.next(party, wallNow);
     this.learn(party, epoch);
     return epoch;
   }

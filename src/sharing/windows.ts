@@ -22,13 +22,17 @@ export class WindowLimiter implements Limiter {
 
   take(key: string, windows: readonly Rate[]): Promise<Grant> {
     const now = this.clock.now();
-    const before = this.counted.get(key);
-    // Windows of an earlier configuration, of another length, go.
-    const slots = new Map(windows.map(({ per }) => [per, (before?.get(per) ?? []).filter(isCounted(now, per))]));
+    const slots = new Map<Duration, Slot[]>();
+    // Windows of another length stay while they count: before and after a reload, calls ask by either.
+    for (const [per, counts] of this.counted.get(key) ?? []) {
+      const counted = counts.filter(isCounted(now, per));
+      if (counted.length > 0) slots.set(per, counted);
+    }
+    for (const { per } of windows) if (!slots.has(per)) slots.set(per, []);
     this.keep(key, slots);
     const retryIn = Math.max(...windows.map((window) => waitFor(window, slots.get(window.per)!, now)));
     if (retryIn > 0) return Promise.resolve({ granted: false, retryIn });
-    for (const [per, counts] of slots) count(counts, slotAt(now, per));
+    for (const { per } of windows) count(slots.get(per)!, slotAt(now, per));
     return Promise.resolve({ granted: true });
   }
 

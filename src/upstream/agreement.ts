@@ -107,6 +107,8 @@ class Agreement {
   /** The error when there is nobody left to ask. */
   private whyNoAgreement(): GatewayError {
     if (this.refusal !== undefined) return this.refusal;
+    const { last } = this.failure ?? {};
+    if (last instanceof GatewayError && last.code === "upstream_paused") return last;
     const { config } = this.run.access;
     const wanted = config.agreement;
     const why = this.failure === undefined ? "" : `; the last one that failed ${this.failure.text}`;

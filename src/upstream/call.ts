@@ -1,3 +1,4 @@
+import type { CancelTimer } from "../clock.ts";
 import { clientGone, GatewayError, isClientGone, toGatewayError } from "../errors.ts";
 import type { Leave } from "../limits/concurrency.ts";
 import { OPERATION_RECORDS } from "../spec/operations.ts";
@@ -59,7 +60,9 @@ async function askInTurn(run: Run): Promise<Answer> {
       if (last === undefined) throw outcome;
       break;
     }
-    if (last === undefined && wasPaused(run, node, outcome)) {
+    if (wasPaused(run, node, outcome)) {
+      // As with a limit of ours: what the last attempt brought stands.
+      if (last !== undefined) break;
       run.tried.delete(node);
       node = await firstNode(run);
       continue;
@@ -148,10 +151,16 @@ function race(run: Run, first: Node): Promise<Answer | Failure> {
       };
       attempt(run, node, leash).then(end, (error: GatewayError) => end(undefined, error));
     };
-    const cancelTimer = access.clock.after(hedgeAfter, () => {
-      const hedge = firstLeash.isLimited ? undefined : payHedge(run);
-      if (hedge !== undefined) enter(hedge.node, run.leash(), hedge.leave);
-    });
+    const hedgeLater = (): CancelTimer =>
+      access.clock.after(hedgeAfter, () => {
+        if (firstLeash.isLimited) {
+          cancelTimer = hedgeLater();
+          return;
+        }
+        const hedge = payHedge(run);
+        if (hedge !== undefined) enter(hedge.node, run.leash(), hedge.leave);
+      });
+    let cancelTimer = hedgeLater();
     enter(first, firstLeash);
   });
 }

@@ -1,8 +1,8 @@
 import { type Duration, sleep } from "../clock.ts";
-import { clientGone, GatewayError } from "../errors.ts";
+import { clientGone } from "../errors.ts";
 import type { Run } from "./attempt.ts";
 import { upstreamPaused } from "./failure.ts";
-import { upstreamDown, whyDown } from "./status.ts";
+import { upstreamDown } from "./status.ts";
 
 /** Longest time that a call waits for the ends of pauses, as for the limit. */
 const LONGEST_PAUSE: Duration = 2_000;
@@ -22,7 +22,7 @@ export async function whenFree(run: Run, wanted: number): Promise<void> {
     const paused = askable.filter((node) => node.isPaused(now));
     const missing = wanted - (askable.length - paused.length);
     if (missing <= 0) return;
-    if (missing > paused.length) throw tooFew(run, wanted);
+    if (missing > paused.length) throw upstreamDown(access, nodes, wanted);
     const ends = paused.map(({ pausedUntil }) => pausedUntil).toSorted((a, b) => a - b);
     const wait = ends[missing - 1]! - now;
     const longest = Math.min(LONGEST_PAUSE - tally.waitedForPauses, (deadline - now) / 2);
@@ -31,10 +31,4 @@ export async function whenFree(run: Run, wanted: number): Promise<void> {
     await run.wait(sleep(wait, clock, signal));
     if (signal?.aborted === true) throw clientGone();
   }
-}
-
-function tooFew({ access, nodes }: Run, wanted: number): GatewayError {
-  if (wanted === 1) return upstreamDown(access, nodes);
-  const text = `fewer nodes of the registry "${access.config.name}" are up than the ${wanted} that have to agree: ${whyDown(nodes)}`;
-  return new GatewayError("upstream_down", `${text}; try again in 1 s`, { retryAfter: 1 });
 }

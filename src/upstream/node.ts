@@ -152,10 +152,10 @@ export class Node implements Candidate {
     if (isSilent && this.state === "up" && !this.hasOpenConnection && this.inFlight === 0) this.askSoon();
   }
 
-  /** Asks the info in the background. */
+  /** Asks the info in the background. Of a node that is not up it comes in turn with calls: they wait for what it brings. */
   askSoon(): void {
     if (this.access.config.mode === "cache-only" || this.connections.isClosed) return;
-    this.ask("refresh").then(
+    this.ask(this.state === "up" ? "refresh" : "client").then(
       (failure) => {
         if (failure?.reason !== "http_429") return;
         this.askAfter(Math.max(this.pausedUntil - this.access.clock.now(), ASK_LATER));

@@ -12,18 +12,17 @@ const LATELY: Duration = 60_000;
 /** Time for which a pause is told after its end: one that comes now and then would be seen by luck alone. */
 const PAUSED_LATELY: Duration = 20_000;
 
-/** The 503 while no node is up. */
-export function upstreamDown({ config, clock }: Access, nodes: readonly Node[]): GatewayError {
-  const soonest = Math.min(...nodes.map(({ askedAgainAt }) => askedAgainAt ?? Infinity));
+/** The 503 while no node is up, or fewer than are `wanted`. */
+export function upstreamDown({ config, clock }: Access, nodes: readonly Node[], wanted = 1): GatewayError {
+  const down = nodes.filter(({ mayBeAsked }) => !mayBeAsked);
+  const soonest = Math.min(...down.map(({ askedAgainAt }) => askedAgainAt ?? Infinity));
   const retryAfter = Math.min(Math.max(Math.ceil((soonest - clock.now()) / 1_000), 1), 60);
-  const text = `no node of the registry "${config.name}" is up: ${whyDown(nodes)}; try again in ${retryAfter} s`;
-  return new GatewayError("upstream_down", text, { retryAfter });
-}
-
-/** Says for clients why the first node that is not up is not: `it refused the connection`. */
-export function whyDown(nodes: readonly Node[]): string {
-  const down = nodes.find(({ mayBeAsked }) => !mayBeAsked);
-  return `it ${down?.health.cause ?? "has not told its admin yet"}`;
+  const what =
+    wanted === 1
+      ? `no node of the registry "${config.name}" is up`
+      : `fewer nodes of the registry "${config.name}" are up than the ${wanted} that have to agree`;
+  const why = `it ${down[0]?.health.cause ?? "has not told its admin yet"}`;
+  return new GatewayError("upstream_down", `${what}: ${why}; try again in ${retryAfter} s`, { retryAfter });
 }
 
 /** The state of a registry and its nodes. `disabled`: the words for why it is not used. */

@@ -38,8 +38,7 @@ export class Upstream {
     const isSameAdmin = config.admin === undefined || config.admin === previous?.admin;
     const targets = config.urls.map((url) => ({ url, target: targetOf(url, config, texts) }));
     const kept = targets.map(({ url, target }) => (isSameAdmin ? previous?.findNode(url, target) : undefined));
-    // Without a node that stays, nobody speaks for it.
-    const learned = kept.some((node) => node !== undefined) ? previous?.admin : undefined;
+    const learned = previous !== undefined && mayStay(previous, config, kept) ? previous.admin : undefined;
     const hasSameAuth = JSON.stringify(old?.config.auth) === JSON.stringify(config.auth);
     this.config = config;
     this.name = config.name;
@@ -145,6 +144,16 @@ export class Upstream {
     const [one, other] = [...named].map((party) => printable(party, 120));
     return `its nodes name different admins, ${one} and ${other}, and which is right cannot be known until \`admin\` says so`;
   }
+}
+
+/**
+ * Whether the admin that was known stays, where none is configured: a node that stays has named it, or nothing has changed that
+ * could have been wrong.
+ */
+function mayStay({ admin, config }: Upstream, { urls }: UpstreamConfig, kept: readonly (Node | undefined)[]): boolean {
+  if (kept.some((node) => node !== undefined && node.info.named === admin)) return true;
+  const hasSameNodes = config.urls.length === urls.length && kept.every((node) => node !== undefined);
+  return hasSameNodes && config.admin === undefined;
 }
 
 function cacheOnly(name: string): GatewayError {

@@ -149,6 +149,19 @@ describe("purges", () => {
     expect(second!.purges.epochOf("a")).toBeGreaterThan(before);
   });
 
+  it("that a Redis takes no more are tried again, and forgotten nothing by meanwhile", async () => {
+    const [replica] = await start(1);
+    await redis.client.config("SET", "min-replicas-to-write", 1);
+    expect(await replica!.purges.purge("a")).toBe("pending");
+    const epoch = replica!.purges.epochOf("a");
+    const tried = replica!.commands["purge error"]!;
+    await until(() => replica!.commands["purge error"]! >= tried + 2);
+    expect(replica!.purges.epochOf("a")).toBe(epoch);
+    await redis.client.config("SET", "min-replicas-to-write", 0);
+    await until(async () => Number(await redis.client.hget(`rg${prefixes}:1:epochs`, "a")) > epoch);
+    await until(() => replica!.purges.epochOf("a") > epoch);
+  });
+
   it("survive foreign messages and foreign epochs", async () => {
     const [replica] = await start(1);
     await replica!.purges.purge("a");
@@ -175,6 +188,36 @@ it("replicas count each other, and miss who leaves or dies", async () => {
   await redis.client.zadd(`rg${prefixes}:1:replicas`, Date.now() - 3_800, "died");
   await until(() => first!.replicas.count() === 3);
   await until(() => first!.replicas.count() === 2);
+});
+
+it("replicas that a Redis saw before it went are still counted when it comes for a moment", async () => {
+  const own = await startRedis();
+  const replicas = [1, 2, 3].map(() => startReplica({ url: own.url }));
+  await until(() => replicas.every((each) => each.replicas.count() === 3));
+  await own.kill();
+  await until(() => replicas.every((each) => !each.isUp()));
+  for (const { clock } of replicas) clock.advance("1m");
+  await replicas[1]!.close();
+  await replicas[2]!.close();
+  await own.start();
+  await replicas[0]!.whenUp();
+  expect(replicas[0]!.replicas.count()).toBe(3);
+  await until(() => (replicas[0]!.clock.advance("1s"), replicas[0]!.replicas.count() === 1));
+});
+
+it("where there are more replicas than calls, each makes one in a longer time while Redis is away", async () => {
+  const own = await startRedis();
+  const replicas = [1, 2, 3].map(() => startReplica({ url: own.url }));
+  await until(() => replicas.every((each) => each.replicas.count() === 3));
+  await own.kill();
+  const { limiter, clock, whenAway } = replicas[0]!;
+  await whenAway();
+  const take = async () => (await limiter.take("b", [{ requests: 2, per: 60_000 }])).granted;
+  expect([await take(), await take()]).toEqual([true, false]);
+  clock.advance("70s");
+  expect(await take()).toBe(false);
+  clock.advance("30s");
+  expect(await take()).toBe(true);
 });
 
 it("a replica that falls silent is lost, until another comes in its place", async () => {

@@ -213,6 +213,18 @@ describe("a 429 of the registry", () => {
     expect(gateway.upstream().status().nodes[0]!.pausedUntil).toBeUndefined();
   });
 
+  test("is no disagreement where an agreed call meets the pause behind the limit", async () => {
+    const clock = TestClock.running();
+    const registry = await startRegistry("amulet", { nodes: 2 });
+    const keys = { agreement: 2, rateLimit: { requests: "2/300ms" } };
+    const gateway = useUpstreams([registry.upstream(keys)], { clock });
+    await whenUp(gateway);
+    clock.advance("1s");
+    registry.on("transfer_factory", { status: 429, fields: ["Retry-After", "30"], body: "busy" }, 1);
+    const [first, second] = [1, 2].map(() => gateway.call("transfer_factory"));
+    expect([(await first!).text, (await second!).text]).toEqual(["502 nodes_disagree", "429 upstream_paused"]);
+  });
+
   test("is waited for by an agreement as by any call, where the pause is short", async () => {
     const registry = await startRegistry("amulet", { nodes: 2 });
     const gateway = useUpstreams([registry.upstream({ agreement: 2 })]);

@@ -106,6 +106,28 @@ describe("only a failed info takes a node out", () => {
   });
 });
 
+test("a node that is well again comes back while others use the limit up", async () => {
+  const clock = TestClock.standing();
+  const [amulet, bonds] = [await startRegistry(), await startRegistry("bonds")];
+  const rateLimit = { requests: "5/1s", group: "host" };
+  const gateway = useUpstreams(
+    [amulet, bonds].map((each) => each.upstream({ rateLimit })),
+    { clock },
+  );
+  await until(() => gateway.count("info success") === 2);
+  await bonds.close();
+  clock.advance("21s");
+  await gateway.call("transfer_factory", { name: "bonds" });
+  await until(() => gateway.upstream("bonds").status().state === "down");
+  await bonds.restart();
+  for (let asked = 0; asked < 300 && gateway.upstream("bonds").status().state === "down"; asked += 1) {
+    void gateway.call("transfer_factory");
+    clock.advance(100);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  expect(gateway.upstream("bonds").status().state).toBe("up");
+});
+
 describe("a call that comes first waits for the info, and its failure is the answer", () => {
   test.each([
     { name: "refuses connections", script: undefined, text: "502 upstream_unreachable" },

@@ -115,6 +115,29 @@ describe("a reload", () => {
     expect(registry.of().every(({ node }) => node === 1)).toBe(true);
   });
 
+  test.each([
+    [
+      "takes the URL of the wrong registry out",
+      (wrong: string, right: string) => [{ urls: [wrong, right] }, { urls: [right] }],
+    ],
+    [
+      "takes a wrong admin out",
+      (_wrong: string, right: string) => [{ urls: [right], admin: STRANGER }, { urls: [right] }],
+    ],
+  ])("that %s has the admin learned anew", async (_what, configure) => {
+    const [bad, registry] = [await startRegistry("bad"), await startRegistry()];
+    const release = registry.hold("info");
+    const [before, after] = configure(bad.urls[0]!, registry.urls[0]!).map((keys) => ({ name: "amulet", ...keys }));
+    const gateway = useUpstreams([before!]);
+    await until(() => registry.count("info") === 1 && gateway.upstream().admin !== undefined);
+    registry.on("info", undefined);
+    release();
+    await until(() => gateway.upstream().status().nodes.at(-1)!.state === "wrong");
+    gateway.reload([after!]);
+    await until(() => gateway.upstream().status().state === "up");
+    expect(gateway.upstream().admin).toBe(registry.admin);
+  });
+
   test("that pins another admin forgets the proofs", async () => {
     const registry = await startRegistry();
     const gateway = useUpstreams([registry]);

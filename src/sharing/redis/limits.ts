@@ -31,7 +31,10 @@ export class RedisLimiter implements Limiter {
     return isGranted === 1 ? { granted: true } : { granted: false, retryIn: Math.max(retryIn, 1) };
   }
 
+  /** The part of one replica; where there are more replicas than calls, one call in a window that is longer. */
   private partOf({ requests, per }: Rate): Rate {
-    return { requests: Math.max(1, Math.floor(requests / this.replicas.count())), per };
+    const count = this.replicas.count();
+    if (requests >= count) return { requests: Math.floor(requests / count), per };
+    return { requests: 1, per: Math.ceil((per * count) / requests) };
   }
 }

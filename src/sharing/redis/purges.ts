@@ -46,8 +46,9 @@ export class RedisPurges implements Purges {
   /** Writes purges that are pending, reads those of others, and writes epochs that Redis has lost. */
   async refresh(ask: Ask): Promise<void> {
     for (const party of this.pending) {
-      // Raised again: the epoch of others who purged meanwhile, by a clock that is behind ours, may be below the pending one.
-      const epoch = this.epochs.raise(party, this.clock.wallNow());
+      // Above the pending one: others may have purged meanwhile by a clock that is behind ours. It is begun here only when Redis
+      // has it: a Redis that takes no writes would have this replica forget all with each try.
+      const epoch = this.epochs.next(party, this.clock.wallNow());
       this.reached(party, await ask("purge", this.raise(party, epoch, 1)));
     }
     const stored = await ask("epochs", (redis) => redis.hgetall(this.keys.epochs));

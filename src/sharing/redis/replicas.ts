@@ -7,6 +7,9 @@ import type { Keys } from "./keys.ts";
 /** Silence after which a replica takes no part of the limits. It beats each second. */
 const LIFE: Duration = 5_000;
 
+/** Time without a beat by which Redis was away. */
+const SKIPPED: Duration = 1_500;
+
 /** Silence after which a replica is lost, unless it said that it leaves. */
 const SILENT: Duration = 10_000;
 
@@ -25,6 +28,9 @@ export class RedisReplicas implements Replicas {
   private readonly youngUntil: Instant;
   private hasTakenOver = false;
   private live = 1;
+  /** Last beat, and the first one since Redis came. */
+  private beatAt: Instant = -Infinity;
+  private steadySince: Instant = -Infinity;
   private missed: LostReplicas | undefined;
 
   constructor(connection: RedisConnection, keys: Keys, clock: Clock) {
@@ -47,7 +53,11 @@ export class RedisReplicas implements Replicas {
     const [live, lost, longest, hasTakenOver] = await ask("beat", (redis) =>
       redis.beat(this.key, this.id, LIFE, SILENT, MEMORY, mayTakeOver),
     );
-    this.live = Math.max(1, live);
+    const now = this.clock.now();
+    if (now - this.beatAt > SKIPPED) this.steadySince = now;
+    this.beatAt = now;
+    // When Redis has come, the first to beat sees itself alone.
+    this.live = now - this.steadySince < LIFE ? Math.max(this.live, live) : Math.max(1, live);
     if (lost !== (this.missed?.count ?? 0)) {
       this.missed = lost === 0 ? undefined : { count: lost, since: this.clock.wallNow() - longest };
     }

@@ -143,6 +143,25 @@ describe("calls in a window", () => {
     expect(waiters.every(({ said }) => said === "ok")).toBe(true);
   });
 
+  it("asks for ever more at once while all are granted: a Redis that is far away is no limit", async () => {
+    const grants: ((grant: Grant) => void)[] = [];
+    const limiter: Limiter = { take: () => new Promise((resolve) => grants.push(resolve)) };
+    const limit = limitOf(limiter, [100, 1_000]);
+    const waiters = [watch(limit.take(turn(15_000)))];
+    grants.pop()!({ granted: false, retryIn: 10 });
+    await settle();
+    for (let i = 0; i < 20; i += 1) waiters.push(watch(limit.take(turn(15_000))));
+    const rounds: number[] = [];
+    await pass(20);
+    while (grants.length > 0 && rounds.length < 4) {
+      rounds.push(grants.length);
+      for (const grant of grants.splice(0)) grant({ granted: true });
+      await settle();
+    }
+    expect(rounds).toEqual([1, 2, 4, 8]);
+    expect(waiters.filter(({ said }) => said === "ok")).toHaveLength(15);
+  });
+
   it("bounds who waits by what can be had in 2 s; a wait ends as 429 before the call's deadline, or with its client", async () => {
     const limit = limitOf({ take: () => Promise.resolve({ granted: false, retryIn: 10 }) }, [3, 10_000]);
     const going = new AbortController();
