@@ -20,8 +20,8 @@ export interface Call {
   readonly body: Buffer;
   /** Of the request that began it; undefined: an info that proves a node. */
   readonly requestId: string | undefined;
-  /** Of its node, from 1. */
-  readonly connection: number;
+  /** When its connection was accepted. */
+  readonly connectedAt: Moment;
   readonly mood: Mood;
   /** Stands in the answer's body. */
   readonly stamp: number;
@@ -68,8 +68,6 @@ export interface Parting {
   readonly node: number;
   readonly replica: number;
   readonly moment: Moment;
-  /** Connections with a higher number were accepted later. */
-  readonly accepted: number;
 }
 
 /** All that has happened in a world, for the oracle to read. */

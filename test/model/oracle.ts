@@ -204,8 +204,8 @@ function hasReachedLimit(told: Told, at: number, seen: Seen): boolean {
   const part = seen.isRedisTroubled(rate.per + 5_000)
     ? Math.max(1, Math.floor(rate.requests / plan.replicas))
     : rate.requests;
-  // A call that met a closed door was counted, and seen by nobody.
-  return counted.length >= part || members.some((each) => history.wasIn(each, "trouble", since - 15_000));
+  // A call that met a closed door was counted, and seen by nobody; so was a grant whose waiter left as it came.
+  return counted.length + 1 >= part || members.some((each) => history.wasIn(each, "trouble", since - 15_000));
 }
 
 function judgeBytes(told: Told, answer: Answer, judging: Judging): void {
@@ -374,7 +374,7 @@ function judgeMeaning(call: Call, seen: Seen): string | undefined {
 
 /** A node is asked only after its info has named the admin, over a connection that has been open since, and not too long ago. */
 function judgeProof(call: Call, { history, plan }: Seen): string | undefined {
-  const { registry, node, replica, arrived, operation, connection } = call;
+  const { registry, node, replica, arrived, operation, connectedAt } = call;
   if (operation === "info" && call.requestId === undefined) return undefined;
   const all = history.knobs[registry]!;
   const proofEvery = Math.max(...all.map((knobs) => knobs.proofEvery)) + slackOf(plan);
@@ -392,12 +392,11 @@ function judgeProof(call: Call, { history, plan }: Seen): string | undefined {
   const age = arrived.at - good.sent!.at;
   if (age > proofEvery) return `its admin was named ${Math.round(age)} ms ago`;
   if (age <= 1_000 + slackOf(plan)) return undefined;
-  const parting = history.partings.find(
-    (each) =>
-      isSame(each) && each.moment.seq > good.sent!.seq && each.moment.seq < arrived.seq && connection > each.accepted,
+  // What is accepted right behind it was opened before.
+  const isParted = history.partings.some(
+    ({ moment, ...parting }) => isSame(parting) && moment.seq > good.sent!.seq && moment.at < connectedAt.at - UNREAD,
   );
-  const isSeen = parting !== undefined && parting.moment.at < arrived.at - UNREAD;
-  return isSeen ? "no connection has been open since it named its admin" : undefined;
+  return isParted ? "no connection has been open since it named its admin" : undefined;
 }
 
 /** No window has more calls than the limit. */

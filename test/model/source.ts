@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type Clock, sleep } from "../../src/clock.ts";
 import { type Call as Received, type Canned, type Misdeed, partyOf, Registry } from "../support/registry.ts";
-import type { Call, History } from "./history.ts";
+import type { Call, History, Moment } from "./history.ts";
 import { type Mood, NAMES, type RegistryPlan, STRANGER } from "./plan.ts";
 
 /** The field by which a node knows the replica. */
@@ -23,6 +23,8 @@ export class Source {
   private readonly history: History;
   private readonly clock: Clock;
   private turn: Promise<void> = Promise.resolve();
+  /** When connections were accepted, by node and number. */
+  private readonly accepted = new Map<string, Moment>();
   /** Open connections by node and replica. */
   private readonly open = new Map<string, Set<Socket>>();
 
@@ -41,7 +43,11 @@ export class Source {
   }
 
   async start(): Promise<void> {
-    for (const _node of this.moods) await this.registry.addNode();
+    for (const node of this.moods.keys()) {
+      await this.registry.addNode();
+      this.registry.nodes[node]!.onAccepted = (connection) =>
+        void this.accepted.set(`${node} ${connection}`, this.history.moment());
+    }
   }
 
   async close(): Promise<void> {
@@ -104,7 +110,7 @@ export class Source {
       url: received.url,
       body: received.body,
       requestId: received.headers["x-request-id"] as string | undefined,
-      connection: received.connection,
+      connectedAt: this.accepted.get(`${received.node} ${received.connection}`)!,
       mood,
       stamp: arrived.seq,
       ids: mood.kind === "lags" ? this.before : this.ids,
@@ -131,9 +137,8 @@ export class Source {
     sockets.add(socket);
     socket.once("close", () => {
       sockets.delete(socket);
-      const { accepted } = this.registry.nodes[node]!;
       if (sockets.size > 0) return;
-      this.history.partings.push({ registry, node, replica, moment: this.history.moment(), accepted });
+      this.history.partings.push({ registry, node, replica, moment: this.history.moment() });
     });
   }
 

@@ -210,8 +210,8 @@ it("where there are more replicas than calls, each makes one in a longer time wh
   const replicas = [1, 2, 3].map(() => startReplica({ url: own.url }));
   await until(() => replicas.every((each) => each.replicas.count() === 3));
   await own.kill();
-  const { limiter, clock, whenAway } = replicas[0]!;
-  await whenAway();
+  const [{ limiter, clock }] = replicas as [Replica];
+  await replicas[0]!.whenAway();
   const take = async () => (await limiter.take("b", [{ requests: 2, per: 60_000 }])).granted;
   expect([await take(), await take()]).toEqual([true, false]);
   clock.advance("70s");

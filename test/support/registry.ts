@@ -308,6 +308,8 @@ export class Node {
   port = 0;
   /** Connections accepted so far. */
   accepted = 0;
+  /** Told the number of each. */
+  onAccepted: ((connection: number) => void) | undefined;
   private readonly handler: RequestListener;
   private readonly tls: RegistryOptions["tls"];
   private readonly numbers = new WeakMap<Socket, number>();
@@ -331,6 +333,7 @@ export class Node {
     server.on(this.tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
       this.accepted += 1;
       this.numbers.set(socket, this.accepted);
+      this.onAccepted?.(this.accepted);
     });
     server.listen(this.port, "127.0.0.1");
     await once(server, "listening");
