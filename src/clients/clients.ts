@@ -1,8 +1,8 @@
-import ipaddr from "ipaddr.js";
 import type { Clock } from "../clock.ts";
 import type { ClientsConfig } from "../config/schema.ts";
 import type { LoadedConfig } from "../config/loaded.ts";
 import { GatewayError } from "../errors.ts";
+import { networkOf } from "./address.ts";
 import { type Client, type ClientReport, type LimitState, tierOf } from "./client.ts";
 import { credentialsIn, type Shown, showsKey } from "./credential.ts";
 import { Keys } from "./keys.ts";
@@ -20,9 +20,6 @@ const DIFFERENT = new GatewayError(
   "credentials_differ",
   "the request shows two credentials of this gateway that are not the same; send one of them",
 );
-
-/** Characters of an address that is none, as a proxy wrote it. */
-const MOST_OF_ADDRESS = 64;
 
 /** The clients of one configuration: who calls, and how much. A reload hands limits with their counts on to the next one. */
 export class Clients {
@@ -122,16 +119,4 @@ export function isOwnAuthorization(field: string, clients: Clients | undefined):
     showsKey(field) ||
     (clients !== undefined && credentialsIn(["authorization", field]).some((each) => clients.isOurs(each)))
   );
-}
-
-/** An IPv4 address, or the /64 that an IPv6 one is of: hosts draw new addresses in it as they like. */
-function networkOf(address: string): string {
-  if (!address.includes(":")) return address.slice(0, MOST_OF_ADDRESS);
-  if (!ipaddr.IPv6.isValid(address)) return address.slice(0, MOST_OF_ADDRESS);
-  const parsed = ipaddr.IPv6.parse(address);
-  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString();
-  return `${parsed.parts
-    .slice(0, 4)
-    .map((part) => part.toString(16))
-    .join(":")}::/64`;
 }

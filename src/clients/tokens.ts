@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose";
+import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify, type JWTVerifyOptions } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { IssuerConfig } from "../config/schema.ts";
@@ -114,20 +114,37 @@ export class Tokens {
       if (hasKeys) keys.reload().catch(() => undefined);
     }
     try {
-      const { payload } = await jwtVerify(token, keys, {
+      return await verifiedClaims(token, keys, {
         issuer: config.issuer,
         audience: config.audience,
         requiredClaims: ["exp"],
         clockTolerance: CLOCK_TOLERANCE,
         currentDate: new Date(this.clock.wallNow()),
       });
-      return payload;
     } catch (error) {
       if (error instanceof errors.JOSEError && OF_THE_TOKEN.test(error.code)) throw refusalOf(error);
       issuer.pausedUntil = this.clock.now() + PAUSE;
       throw noKeys(error);
     }
   }
+}
+
+/** Verifies a token. One that does not say which of its issuer's keys it is signed by is tried with each. */
+async function verifiedClaims(token: string, keys: Issuer["keys"], options: JWTVerifyOptions): Promise<JWTPayload> {
+  try {
+    return (await jwtVerify(token, keys, options)).payload;
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
+    for await (const key of error) {
+      const tried = await jwtVerify(token, key, options).catch(unlessOfAnotherKey);
+      if (tried !== undefined) return tried.payload;
+    }
+    throw error;
+  }
+}
+
+function unlessOfAnotherKey(error: unknown): void {
+  if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
 }
 
 /** Codes of errors that speak of the token. All others are about its issuer's keys: no answer, no key set, no connection. */

@@ -6,6 +6,7 @@ import type { LoadedConfig } from "../config/loaded.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import { printable } from "../json.ts";
 import { createSharing } from "../sharing/sharing.ts";
+import { Credentials } from "../upstream/credentials.ts";
 import { askTls } from "./certificates.ts";
 import { askInfo, askPageSize, RegistryClient } from "./questions.ts";
 import { print, sayFailure } from "./terminal.ts";
@@ -40,11 +41,13 @@ interface NodeReport {
 }
 
 async function checkNode(upstream: UpstreamConfig, url: string, texts: LoadedConfig["texts"]): Promise<NodeReport> {
-  const dispatcher = dispatcherFor(upstream, texts);
-  const client = new RegistryClient(url, { dispatcher, headers: credentialOf(upstream) });
   const report = (isWell: boolean, text: string, admin?: string): NodeReport => {
     return { isWell, line: `${upstream.name} ${url}: ${text}`, ...(admin !== undefined && { admin }) };
   };
+  const headers = await credentialOf(upstream);
+  if (typeof headers === "string") return report(false, headers);
+  const dispatcher = dispatcherFor(upstream, texts);
+  const client = new RegistryClient(url, { dispatcher, headers });
   try {
     const info = await askInfo(client);
     if (typeof info === "string") return report(false, info);
@@ -79,10 +82,18 @@ function dispatcherFor({ tls = {}, httpProxy }: UpstreamConfig, texts: LoadedCon
   return httpProxy === undefined ? new Agent({ connect }) : new ProxyAgent({ uri: httpProxy, requestTls: connect });
 }
 
-/** The upstream's credential as it is; a token of OAuth 2.0 is not asked for here. */
-function credentialOf({ auth }: UpstreamConfig): Readonly<Record<string, string>> {
-  if (auth?.bearer !== undefined) return { authorization: `Bearer ${auth.bearer}` };
-  return auth?.header === undefined ? {} : { [auth.header.name]: auth.header.value };
+const TOKEN_PATIENCE = 15_000;
+
+/** The upstream's credential, as the gateway has it; a text says why it cannot be had. */
+async function credentialOf({ auth }: UpstreamConfig): Promise<Readonly<Record<string, string>> | string> {
+  const clock = systemClock();
+  const credentials = Credentials.create(auth, { clock, log: pino({ enabled: false }) });
+  try {
+    const [name, value] = await credentials.fields({ deadline: clock.now() + TOKEN_PATIENCE });
+    return name === undefined ? {} : { [name]: value! };
+  } catch (error) {
+    return credentials.status() ?? sayFailure(error);
+  }
 }
 
 const REDIS_PATIENCE = 3_000;

@@ -66,7 +66,11 @@ function addServing(program: Command, perform: Perform): void {
       new Option("--redis <url>", "with --upstream: share the cache and limits by this Redis").conflicts("config"),
     )
     .addOption(new Option("--port <n>", "with --upstream: the port to serve on").argParser(port).conflicts("config"))
-    .action(async (options) => perform((await import("./start.ts")).start(options)));
+    .action(async (options) => {
+      // Loading takes some tenths of a second, in which a reload would end the process.
+      process.on("SIGHUP", () => undefined);
+      return perform((await import("./start.ts")).start(options));
+    });
   program
     .command("check")
     .description("Print every problem of a configuration, a line each: file:line:column: path: message.")

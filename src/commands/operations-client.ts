@@ -89,12 +89,20 @@ function readOperations(option: string | undefined): OperationsConfig | undefine
 }
 
 function readYaml(file: string): { readonly operations?: unknown } {
+  const unusable = (why: string): CommandError => new CommandError(`${file} ${why}. --url and --token need no file`);
+  let text: string;
   try {
-    // Its warnings would repeat lines, and secrets with them.
-    const value: unknown = parse(readTextFile(file, MOST_CONFIG), { logLevel: "error" });
-    return isObject(value) ? value : {};
+    text = readTextFile(file, MOST_CONFIG);
   } catch (error) {
-    throw new CommandError(`${file} ${(error as Error).message.split("\n", 1)[0]}. --url and --token need no file`);
+    throw unusable((error as Error).message);
+  }
+  try {
+    // An anchor may be used as often as the gateway takes it. Its warnings would repeat lines, and secrets with them.
+    const value: unknown = parse(text, { logLevel: "error", maxAliasCount: -1 });
+    return isObject(value) ? value : {};
+  } catch {
+    // The error would repeat them, too.
+    throw unusable('is not valid YAML: "registry-gateway check" says where');
   }
 }
 

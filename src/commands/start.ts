@@ -5,6 +5,7 @@ import { type ConfigSource, loadConfig } from "../config/load.ts";
 import type { LoadedConfig } from "../config/loaded.ts";
 import { ConfigError } from "../config/problem.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
+import { flushLog } from "../observe/log.ts";
 import { configFileOf } from "./config-file.ts";
 import { nameFor } from "./names.ts";
 import { CommandError, complain, EXIT, sayFailure } from "./terminal.ts";
@@ -39,11 +40,13 @@ export async function start(options: StartOptions): Promise<number> {
     return EXIT.failure;
   }
   const { log } = gateway;
-  process.on("uncaughtException", (error) => {
+  const fail = async (error: Error): Promise<void> => {
     // Nobody knows what was left half done: the process is started anew.
     log.fatal({ err: error }, "unexpected error");
+    await flushLog(log, clock);
     process.exit(EXIT.failure);
-  });
+  };
+  process.on("uncaughtException", (error) => void fail(error));
   process.on("unhandledRejection", (reason) => log.error({ err: reason }, "unexpected rejection"));
   for (const warning of loaded.warnings) log.warn({ warning }, "the configuration has a warning");
   const unfollow = "file" in source ? follow(source, loaded, { gateway, signals }) : undefined;

@@ -5,11 +5,11 @@ import { createSecureContext } from "node:tls";
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 const KEY = /-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*-----END [A-Z ]*PRIVATE KEY-----/;
 
-/** Unix ms at which the first of the certificates in a PEM text ends; undefined where it holds none that can be read. */
-export function firstEnd(pem: string): number | undefined {
+/** Unix ms at which the certificates in a PEM text end, in their order; undefined where it holds none, or one that cannot be read. */
+export function endsOf(pem: string): readonly [number, ...number[]] | undefined {
   try {
-    const ends = (pem.match(CERTIFICATE) ?? []).map((text) => new X509Certificate(text).validToDate.getTime());
-    return ends.length === 0 ? undefined : Math.min(...ends);
+    const [first, ...others] = (pem.match(CERTIFICATE) ?? []).map((text) => new X509Certificate(text).validToDate);
+    return first && [first.getTime(), ...others.map((each) => each.getTime())];
   } catch {
     return undefined;
   }
@@ -19,7 +19,7 @@ export function firstEnd(pem: string): number | undefined {
 export function findCertificateFault(pem: string): string | undefined {
   const begun = pem.split("-----BEGIN CERTIFICATE-----").length - 1;
   if (begun === 0) return "holds no certificate (PEM)";
-  const isWhole = pem.match(CERTIFICATE)?.length === begun && firstEnd(pem) !== undefined;
+  const isWhole = pem.match(CERTIFICATE)?.length === begun && endsOf(pem) !== undefined;
   return isWhole ? undefined : "holds a certificate that cannot be read";
 }
 

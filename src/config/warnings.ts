@@ -1,4 +1,4 @@
-import { firstEnd } from "./certificates.ts";
+import { endsOf } from "./certificates.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
 import { isLoopback, isReadable } from "./urls.ts";
 
@@ -11,7 +11,7 @@ export function warningsOf(config: Config, texts: ReadonlyMap<string, string>, n
   const { listen, operations, clients, routing, upstreams } = config;
   const enabled = upstreams.filter((upstream) => upstream.enabled);
   const warnings = enabled.flatMap(warningsOfUpstream);
-  const end = firstEnd(texts.get(listen.tls?.certFile ?? "") ?? "") ?? Infinity;
+  const [end] = endsOf(texts.get(listen.tls?.certFile ?? "") ?? "") ?? [Infinity];
   const since = end > now ? undefined : new Date(end).toISOString();
   if (since !== undefined) warnings.push(`listen.tls.certFile: it ended on ${since}, and takes the place of no other`);
   if (!isLoopback(operations.host) && operations.tokens === undefined) {

@@ -1,4 +1,4 @@
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { FastifyInstance, FastifyListenOptions } from "fastify";
 import type { DestinationStream } from "pino";
 import { Cache } from "../cache/cache.ts";
@@ -90,7 +90,8 @@ export async function createGateway(loaded: LoadedConfig, options: GatewayOption
   close(() => app.close());
 
   const readiness = new Readiness({ clock, upstreams: () => snapshot().upstreams, isDraining: () => isDraining });
-  const connections = countConnections(app);
+  const sockets = socketsOf(app);
+  const connections = (): number => sockets.size;
   const droppedLines = (): number => output.droppedLines();
   const sources = { snapshot, reload: () => reload, connections, droppedLines, sharing, cache, clock };
   const operations = await createOperations({
@@ -138,22 +139,20 @@ export async function createGateway(loaded: LoadedConfig, options: GatewayOption
     async stop({ grace }) {
       const { shutdown } = snapshot().loaded.config;
       isDraining = true;
-      await drain(app, { grace: grace ? shutdown.grace : 0, timeout: shutdown.timeout }, clock);
+      await drain(app, sockets, { grace: grace ? shutdown.grace : 0, timeout: shutdown.timeout, clock });
       await parts.disposeAsync();
     },
   };
 }
 
-/** @returns how many connections of clients are open */
-function countConnections({ server }: FastifyInstance): () => number {
-  let open = 0;
+/** @returns the open connections of clients, as they come and go */
+function socketsOf({ server }: FastifyInstance): ReadonlySet<Socket> {
+  const open = new Set<Socket>();
   server.on("connection", (socket) => {
-    open += 1;
-    socket.once("close", () => {
-      open -= 1;
-    });
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
   });
-  return () => open;
+  return open;
 }
 
 function urlOf({ server }: FastifyInstance, isSecure: boolean): string {

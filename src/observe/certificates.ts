@@ -1,4 +1,4 @@
-import { firstEnd } from "../config/certificates.ts";
+import { endsOf } from "../config/certificates.ts";
 import type { LoadedConfig } from "../config/loaded.ts";
 import type { TlsFiles } from "../config/schema.ts";
 
@@ -8,7 +8,7 @@ export interface CertificateEnd {
   readonly role: "listener" | "client" | "authority";
   /** Whose connections it is for: an upstream's name, `redis`, or `clients`. */
   readonly peer: string;
-  /** Unix ms; of a file with several, the first that ends. */
+  /** Unix ms; of a file with several, the first that ends, but the listener's own: clients need no other of its file. */
   readonly endsAt: number;
 }
 
@@ -23,16 +23,16 @@ export function certificateEnds(loaded: LoadedConfig): readonly CertificateEnd[]
 
 function readEnds({ config, texts }: LoadedConfig): CertificateEnd[] {
   const { listen, redis, upstreams } = config;
-  const endsOf = (role: CertificateEnd["role"], peer: string, file: string | undefined): CertificateEnd[] => {
-    const endsAt = file === undefined ? undefined : firstEnd(texts.get(file) ?? "");
-    return endsAt === undefined ? [] : [{ role, peer, endsAt }];
+  const endOf = (role: CertificateEnd["role"], peer: string, file: string | undefined): CertificateEnd[] => {
+    const ends = file === undefined ? undefined : endsOf(texts.get(file) ?? "");
+    return ends === undefined ? [] : [{ role, peer, endsAt: role === "listener" ? ends[0] : Math.min(...ends) }];
   };
   const towards = (peer: string, tls: TlsFiles | undefined): CertificateEnd[] => [
-    ...endsOf("client", peer, tls?.certFile),
-    ...endsOf("authority", peer, tls?.caFile),
+    ...endOf("client", peer, tls?.certFile),
+    ...endOf("authority", peer, tls?.caFile),
   ];
   return [
-    ...endsOf("listener", "clients", listen.tls?.certFile),
+    ...endOf("listener", "clients", listen.tls?.certFile),
     ...towards("redis", redis?.tls),
     ...upstreams.filter(({ enabled }) => enabled).flatMap(({ name, tls }) => towards(name, tls)),
   ];

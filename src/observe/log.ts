@@ -52,15 +52,14 @@ export function createLog(config: Config["log"], destination?: DestinationStream
     },
     output?.stream ?? destination!,
   );
-  return {
-    log,
-    droppedLines: () => output?.dropped() ?? 0,
-    flush: async () => {
-      if (output === undefined) return;
-      const flushed = new Promise<void>((resolve) => output.stream.flush(() => resolve()));
-      await settledWithin(flushed, LONGEST_FLUSH, clock);
-    },
-  };
+  return { log, droppedLines: () => output?.dropped() ?? 0, flush: () => flushLog(log, clock) };
+}
+
+/** Writes what waits, for at most 2 s: nobody may read it. */
+export async function flushLog(log: Logger, clock: Clock): Promise<void> {
+  const flush = (): Promise<void> => new Promise((resolve) => log.flush(() => resolve()));
+  // A flush ends with the write that is under way: what came behind that takes another one.
+  await settledWithin(flush().then(flush), LONGEST_FLUSH, clock);
 }
 
 /** A line that is cut would be no JSON any more: of one that is too long there stays what it is about. */
@@ -82,8 +81,12 @@ function standardOutput() {
   stream.on("drop", () => {
     dropped += 1;
   });
-  // A full disk: what waits is written again with the next line, or dropped.
-  stream.on("error", () => undefined);
+  // pino's own flush, at the exit and behind a fatal line, tries again for ever where nothing can be written.
+  stream.flushSync = () => undefined;
+  // A full disk: what waits is written again with the next line, or dropped. Behind a reader that is gone, nothing is.
+  stream.on("error", ({ code }: NodeJS.ErrnoException) => {
+    if (code === "EPIPE") stream.write = (line) => stream.emit("drop", line);
+  });
   return { stream, dropped: () => dropped };
 }
 

@@ -47,8 +47,8 @@ function registryLine(upstream: UpstreamStatus, now: number): HealthLine {
     disabled(upstream, now) ??
     cacheOnly(upstream) ??
     down(upstream, now) ??
-    unproved(upstream, now) ??
     credentialUnusable(upstream) ??
+    unproved(upstream, now) ??
     allPaused(upstream, now) ??
     someOut(upstream, now) ??
     somePaused(upstream, now) ??
@@ -225,15 +225,19 @@ function reloadLine({ takenAt, refused }: GatewayState["reload"], now: number): 
 
 function certificateLine({ role, peer, endsAt }: CertificateEnd, now: number): HealthLine[] {
   if (endsAt - now > CERTIFICATE_ENDS_SOON) return [];
-  const name = role === "listener" ? "the listener's certificate" : `the ${role} certificate for ${peer}`;
+  const name = role === "listener" ? "the certificate of listen.tls.certFile" : `the ${role} certificate for ${peer}`;
   const hasEnded = endsAt <= now;
+  const effect =
+    role === "listener"
+      ? "Where a good one was in use before it, that one stays in use; else clients refuse it."
+      : "No connection is made with it.";
   return [
     {
       subject: "certificate",
       name,
       level: "warning",
       text: `${name} ${hasEnded ? "ended" : "ends"} on ${dateOf(endsAt)}`,
-      ...(hasEnded && { effect: "No connection is made with it.", since: endsAt }),
+      ...(hasEnded && { effect, since: endsAt }),
       runbook: "registrygatewaycertificateends",
     },
   ];

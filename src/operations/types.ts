@@ -15,7 +15,7 @@ export type HealthLevel = "well" | "warning" | "page";
 /** A line about one registry, or one part of the gateway; each has one line at most. */
 export interface HealthLine {
   readonly subject: "registry" | "redis" | "replica" | "certificate" | "reload";
-  /** A registry's alias, else the subject in words: `Redis`, `the listener's certificate`. */
+  /** A registry's alias, else the subject in words: `Redis`, `the certificate of listen.tls.certFile`. */
   readonly name: string;
   readonly level: HealthLevel;
   /** Printable, cause first, times in UTC: `bonds is down since 13:11: its only node refused the connection`. */

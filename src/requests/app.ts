@@ -4,6 +4,7 @@ import cors from "@fastify/cors";
 import underPressure from "@fastify/under-pressure";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from "fastify";
 import { collect } from "../bodies/collect.ts";
+import { withoutPorts } from "../clients/address.ts";
 import type { Clock } from "../clock.ts";
 import type { LoadedConfig } from "../config/loaded.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
@@ -155,6 +156,9 @@ function begin(request: FastifyRequest, { raw }: FastifyReply, options: Beginnin
   const { listener, snapshot, clock, onRequestEnd } = options;
   const state = beginState(listener, snapshot(), clock);
   request.state = state;
+  const { "x-forwarded-for": forwarded } = request.raw.headers;
+  // Fastify finds the client's address in it, and takes no ports.
+  if (typeof forwarded === "string") request.raw.headers["x-forwarded-for"] = withoutPorts(forwarded);
   noteAnswer(raw);
   raw.once("close", () => {
     endState(state, raw.writableFinished);

@@ -1,6 +1,7 @@
 import type { Dispatcher } from "undici";
 import { decodeBody } from "../bodies/answer.ts";
 import { type Fields, fieldsOfDecodedBody, fieldValue, filterFields } from "../fields.ts";
+import type { Operation } from "../spec/operations.ts";
 import { formatSize } from "../units.ts";
 import { isConflict, pauseAfter429, type Question, type RawAnswer, readAnswer } from "./answer.ts";
 import type { Connection } from "./connection.ts";
@@ -44,7 +45,7 @@ export async function ask(node: Node, connection: Connection, asked: Asked): Pro
   connection.infoAt = undefined;
   const raw = await withoutCoding(node, received);
   const outcome = raw instanceof Failure ? raw : readAnswer(raw, questionOf(node, asked));
-  noteStatus(node, raw instanceof Failure ? received : raw);
+  noteStatus(node, asked.operation, raw instanceof Failure ? received : raw);
   // An answer to another question: nothing more is believed that comes over its connection.
   if (outcome instanceof Failure && outcome.reason === "mismatch") connection.close();
   return outcome;
@@ -93,12 +94,16 @@ async function decoded(node: Node, raw: RawAnswer): Promise<RawAnswer | Failure>
   return { ...raw, body, fields: filterFields(kept, (name) => !OF_CODED_BODY.has(name)) };
 }
 
-/** Notes what a 429 or a 401 says of the node. */
-function noteStatus(node: Node, { status, fields, body }: Pick<Received, "status" | "fields" | "body">): void {
+/** Notes what a 429 says of the node, and the status of the credentials. */
+function noteStatus(
+  node: Node,
+  operation: Operation,
+  { status, fields, body }: Pick<Received, "status" | "fields" | "body">,
+): void {
   const { clock, config, credentials } = node.access;
   if (status === 429) {
     const wallNow = clock.wallNow();
     if (!isConflict({ status, fields, body }, wallNow)) node.pause(pauseAfter429(fields, wallNow));
   }
-  if (status === 401 && config.auth !== undefined) credentials.refused();
+  if (config.auth !== undefined) credentials.answered(operation, status);
 }

@@ -2,12 +2,15 @@ import type { Logger } from "pino";
 import type { Clock, Wait } from "../clock.ts";
 import type { UpstreamAuth } from "../config/schema.ts";
 import type { Fields } from "../fields.ts";
+import type { Operation } from "../spec/operations.ts";
 import { OAuthToken } from "./oauth.ts";
 
 /** The gateway's own credentials for one registry. They go to its nodes alone, and are never logged. */
 export class Credentials {
   private readonly fixed: Fields;
   private readonly token: OAuthToken | undefined;
+  /** The kind of request that the registry answered 401 last, until it takes one. */
+  private refused: "info" | "call" | undefined;
 
   private constructor(fixed: Fields, token?: OAuthToken) {
     this.fixed = fixed;
@@ -30,13 +33,17 @@ export class Credentials {
     return this.token?.fields(wait) ?? this.fixed;
   }
 
-  /** Notes that the registry answered 401: the next call fetches another token, where it is one. */
-  refused(): void {
-    this.token?.refused();
+  /** Notes the answer to a request that carried them. After a 401 the next call fetches another token, where it is one. */
+  answered(operation: Operation, status: number): void {
+    const kind = operation === "info" ? "info" : "call";
+    if (status === 401) this.token?.refused();
+    if (status === 401) this.refused = kind;
+    // An info may be had without them: then it says nothing of why a call was refused.
+    else if (kind === "call" || this.refused === "info") this.refused = undefined;
   }
 
-  /** Why there are none, for people; undefined where all is well. */
+  /** Why they are of no use, for people; undefined where all is well. */
   status(): string | undefined {
-    return this.token?.fault;
+    return this.token?.fault ?? (this.refused === undefined ? undefined : "the registry refuses it (401)");
   }
 }

@@ -24,12 +24,11 @@ type Token = { readonly fields: Fields; readonly since: Instant; readonly life: 
 
 /** An access token by the client credentials grant (RFC 6749 §4.4): renewed before it ends, one fetch for all who wait. */
 export class OAuthToken {
-  /** Why the last fetch brought no token, for people, without hosts. */
-  fault: string | undefined;
   private readonly config: Config;
   private readonly clock: Clock;
   private readonly log: Logger;
   private token: Token | undefined;
+  private lastFault: string | undefined;
   private fetching: Promise<Token> | undefined;
   private pausedUntil: Instant = -Infinity;
 
@@ -39,10 +38,15 @@ export class OAuthToken {
     this.log = log;
   }
 
+  /** Why there is none, for people, without hosts; undefined while one is valid. */
+  get fault(): string | undefined {
+    return this.age() < (this.token?.life ?? 0) ? undefined : this.lastFault;
+  }
+
   /** The fields that carry it. @throws GatewayError (in the promise) where none can be had, or not in time */
   fields(wait: Wait): Fields | Promise<Fields> {
     const { token } = this;
-    const age = token === undefined ? Infinity : this.clock.now() - token.since;
+    const age = this.age();
     if (token === undefined || age >= token.life) {
       return withDeadline(this.fetch(), wait, late, this.clock).then(({ fields }) => fields);
     }
@@ -52,7 +56,11 @@ export class OAuthToken {
 
   /** Notes a 401: the next call fetches another token. */
   refused(): void {
-    if (this.token !== undefined && this.clock.now() - this.token.since >= YOUNGEST_REFUSED) this.token = undefined;
+    if (this.age() >= YOUNGEST_REFUSED) this.token = undefined;
+  }
+
+  private age(): Duration {
+    return this.token === undefined ? Infinity : this.clock.now() - this.token.since;
   }
 
   private fetch(): Promise<Token> {
@@ -66,13 +74,13 @@ export class OAuthToken {
     const cancel = this.clock.after(FETCH_WITHIN, () => ending.abort());
     try {
       this.token = tokenOf(await this.request(ending.signal), this.clock.now());
-      if (this.fault !== undefined) this.log.info("an OAuth2 token can be had again");
-      this.fault = undefined;
+      if (this.lastFault !== undefined) this.log.info("an OAuth2 token can be had again");
+      this.lastFault = undefined;
       return this.token;
     } catch (error) {
       const fault = `the token endpoint ${faultOf(error)}`;
-      if (fault !== this.fault) this.log.warn(`no OAuth2 token can be had: ${fault}`);
-      this.fault = fault;
+      if (fault !== this.lastFault) this.log.warn(`no OAuth2 token can be had: ${fault}`);
+      this.lastFault = fault;
       this.pausedUntil = this.clock.now() + PAUSE;
       throw cannotBeHad();
     } finally {

@@ -18,13 +18,15 @@ type AddressOrder = (addresses: readonly LookupAddress[]) => readonly LookupAddr
 
 /** For name resolution, TCP and TLS. Whoever waits has a deadline of its own, and leaves sooner. */
 const CONNECT_TIMEOUT: Duration = 10_000;
+/** For TCP to each address of a name but the last. Node's 250 ms are too short for a registry on another continent. */
+const ADDRESS_TIMEOUT: Duration = 1_000;
 
 /** The proxy does not lead to the node. */
 class ProxyError extends Error {
   readonly code = "PROXY";
 }
 
-/** Opens sockets on which requests to a node can be sent. Each one asks DNS. */
+/** Opens sockets on which requests to a node can be sent. Each one asks DNS, or joins a lookup that runs. */
 export class Dialer {
   private readonly url: URL;
   private readonly proxy: URL | undefined;
@@ -32,7 +34,12 @@ export class Dialer {
   private readonly connectProxy: buildConnector.connector;
 
   constructor({ origin, tls, httpProxy }: Target, order: AddressOrder) {
-    const common = { timeout: CONNECT_TIMEOUT, allowH2: false, lookup: lookUpIn(order) };
+    const common = {
+      timeout: CONNECT_TIMEOUT,
+      autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT,
+      allowH2: false,
+      lookup: lookUpIn(order),
+    };
     this.url = new URL(origin);
     this.proxy = httpProxy === undefined ? undefined : new URL(httpProxy);
     this.connect = buildConnector({ ...common, ...tls });
@@ -67,7 +74,11 @@ export class Dialer {
   private async openTunnel(proxy: URL): Promise<Duplex> {
     const { hostname, port } = this.url;
     const credentials = credentialsOf(proxy);
-    const client = new Client(proxy.origin, { connect: this.connectProxy, pipelining: 1 });
+    const client = new Client(proxy.origin, {
+      connect: this.connectProxy,
+      headersTimeout: CONNECT_TIMEOUT,
+      pipelining: 1,
+    });
     const { statusCode, socket } = await client.connect({
       path: `${hostname}:${port === "" ? "443" : port}`,
       headers: { host: this.url.host, ...(credentials !== undefined && { "proxy-authorization": credentials }) },
@@ -78,9 +89,28 @@ export class Dialer {
   }
 }
 
+type Found = (error: NodeJS.ErrnoException | null, found: readonly LookupAddress[]) => void;
+
+/**
+ * Connections that wait for a lookup that runs, by name. A lookup takes one of Node's few threads: a name server that hangs
+ * takes one for each name, however many wait.
+ */
+const lookups = new Map<string, Found[]>();
+
+function lookUp(hostname: string, hints: number | undefined, done: Found): void {
+  const waiting = lookups.get(hostname);
+  if (waiting !== undefined) return void waiting.push(done);
+  const all = [done];
+  lookups.set(hostname, all);
+  dns.lookup(hostname, { hints, all: true }, (error, found) => {
+    lookups.delete(hostname);
+    for (const each of all) each(error, found);
+  });
+}
+
 function lookUpIn(order: AddressOrder): LookupFunction {
   return (hostname, options, done) => {
-    dns.lookup(hostname, { ...options, all: true }, (error, found) => {
+    lookUp(hostname, options.hints, (error, found) => {
       if (error !== null) return done(error, [], 0);
       const addresses = [...order(found)];
       if (options.all === true) done(null, addresses);

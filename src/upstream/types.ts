@@ -80,7 +80,7 @@ export interface UpstreamStatus {
   readonly inFlight: number;
   readonly waiting: number;
   readonly limit?: { readonly requests: string; readonly burst?: string; readonly waiting: number };
-  /** Why the gateway's own credentials cannot be had; undefined where all is well. */
+  /** Why the gateway's own credential cannot be had, or that it is refused; undefined where all is well. */
   readonly credential?: string;
 }
 

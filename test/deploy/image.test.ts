@@ -38,6 +38,12 @@ describe("the Dockerfile", () => {
     expect(JSON.parse(argsOf("CMD")[0]!)).toEqual(["start"]);
   });
 
+  // Two names that hung held up the connections to all other registries.
+  it("has threads for name lookups, as the systemd unit does", () => {
+    expect(argsOf("ENV").join(" ")).toContain("UV_THREADPOOL_SIZE=32");
+    expect(readText("config/systemd/registry-gateway@.service")).toContain('\nEnvironment="UV_THREADPOOL_SIZE=32"\n');
+  });
+
   it("lets commands in a container find the configuration", () => {
     expect(argsOf("ENV").join(" ")).toContain("GATEWAY_CONFIG=/etc/registry-gateway/gateway.yaml");
   });

@@ -163,6 +163,31 @@ describe("check", () => {
     expect(untrusted.stdout + untrusted.stderr).not.toMatch(/a-token|a-password/);
   });
 
+  test("live, nodes are asked with an OAuth 2.0 token as the gateway has it, and one that cannot be had is not well", async () => {
+    const { url } = await sandbox();
+    const registry = createServer((request, response) => {
+      request.resume();
+      if (request.headers.authorization !== "Bearer a-token") return void response.writeHead(401).end();
+      response.setHeader("content-type", "application/json");
+      response.end(request.url!.includes("/instruments") ? '{"instruments":[]}' : infoBody({}));
+    });
+    const login = createServer((request, response) => {
+      request.resume();
+      response.setHeader("content-type", "application/json");
+      response.end('{"access_token":"a-token","token_type":"Bearer"}');
+    });
+    const oauth2 = { clientId: "gateway", clientSecret: "s3cret" };
+    const check = (asked: string, tokenUrl: string): ReturnType<typeof command> => {
+      const entry = { name: "one", urls: [asked], auth: { oauth2: { ...oauth2, tokenUrl } } };
+      return command(["check", "--live", "--config", fileOf(JSON.stringify({ upstreams: [entry] }))]);
+    };
+    const well = await check(await listen(registry), `${await listen(login)}/token`);
+    expect([well.code, well.stdout]).toEqual([0, expect.stringMatching(/^one http.*: admin other::/)]);
+    const dead = await check(url, `${DEAD}/token`);
+    expect([dead.code, dead.stdout]).toEqual([78, expect.stringMatching(/^one http.*: the token endpoint cannot be/)]);
+    expect(well.stdout + well.stderr + dead.stdout + dead.stderr).not.toMatch(/a-token|s3cret/);
+  });
+
   test("certificates that have ended are warned of", async () => {
     const ended = { certFile: `${TLS}/ended.pem`, keyFile: `${TLS}/ended-key.pem` };
     const keys = { listen: { tls: ended }, upstreams: [{ name: "one", admin: OTHER, urls: [DEAD], tls: ended }] };

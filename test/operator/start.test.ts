@@ -10,7 +10,7 @@ import { atEnd } from "../support/closing.ts";
 import { command } from "../support/command.ts";
 import { type Line, OperationsSite, startGateway, temporaryFolder } from "../support/gateway.ts";
 import { send, Site } from "../support/http.ts";
-import { Child } from "../support/process.ts";
+import { Child, PROGRAM, startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 
 const PREFIX = "/api/token-standard/v0/registrars";
@@ -58,9 +58,57 @@ describe("start", () => {
     expect([code, stderr]).toEqual([1, expect.stringMatching(`cannot start: the port is taken \\(\\S+:${port}\\)`)]);
   });
 
+  // pino tried to write its last lines for ever.
+  test("a port that is taken ends it with 1 while the log is on a full disk, too", async () => {
+    const { url } = await sandbox();
+    const program = ["/bin/sh", "-c", 'exec "$@" >/dev/full', "sh", ...PROGRAM];
+    // There is a line that waits.
+    const redis = "redis://127.0.0.1:9";
+    const child = new Child(["start", "--upstream", url, "--port", new URL(url).port, "--redis", redis], { program });
+    await until(() => !child.isRunning, 20_000);
+    expect([await child.ended, child.stderr]).toEqual([1, expect.stringContaining("the port is taken")]);
+  });
+
   test("options that do not go together end it with 1", async () => {
     const { code, stderr } = await command(["start", "--port", "8081"]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("--port and --redis go with --upstream")]);
+  });
+});
+
+/** The program with a module before it. */
+function programAfter(module: string): string[] {
+  return [process.execPath, "--import", `data:text/javascript,${encodeURIComponent(module)}`, ...PROGRAM.slice(1)];
+}
+
+describe("a process", () => {
+  test("that is told to reload while it loads its modules comes up", async () => {
+    const module = `import { registerHooks } from "node:module";
+      const resolve = (name, context, next) => {
+        if (name.endsWith("/start.ts")) process.kill(process.pid, "SIGHUP");
+        return next(name, context);
+      };
+      registerHooks({ resolve });`;
+    const { child } = await startProcess(
+      { upstreams: [upstream("one", await sandbox())] },
+      { program: programAfter(module) },
+    );
+    child.signal("SIGINT");
+    expect(await child.ended).toBe(0);
+  });
+
+  test("that fails in an unexpected way ends with 1, and its last line says why", async () => {
+    const module = 'process.on("SIGUSR2", () => { throw new Error("a mistake of ours"); });';
+    const { child } = await startProcess(
+      { upstreams: [upstream("one", await sandbox())] },
+      { program: programAfter(module) },
+    );
+    child.signal("SIGUSR2");
+    expect(await child.ended).toBe(1);
+    expect(child.lines.at(-1)).toMatchObject({
+      level: "fatal",
+      msg: "unexpected error",
+      err: { message: "a mistake of ours" },
+    });
   });
 });
 
@@ -282,6 +330,23 @@ describe("the operations commands", () => {
   ])("%j says what is wrong", async (args, message) => {
     const { code, stderr } = await command(args);
     expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
+  });
+
+  test("take the file that the gateway takes, and repeat nothing of another", async () => {
+    const address = "operations: { port: 9 }\nupstreams:\n";
+    const entry = (at: number, tls: string): string =>
+      `  - { name: r${at}, urls: ["http://127.0.0.1:9"], tls: ${tls} }\n`;
+    const many = Array.from({ length: 200 }, (_none, at) => entry(at, at === 0 ? "&ours {}" : "*ours")).join("");
+    const secret = "operations: { tokens: [{ name: ops, token: *a-secret-without-quotes }] }\n";
+    const ask = (text: string) => {
+      const file = join(temporaryFolder(), "gateway.yaml");
+      writeFileSync(file, text);
+      return command(["status", "--config", file]);
+    };
+    expect((await ask(address + many)).stderr).toContain("127.0.0.1:9 cannot be asked");
+    const { code, stderr } = await ask(secret);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/is not valid YAML: .*check.*--url and --token/)]);
+    expect(stderr).not.toContain("a-secret");
   });
 
   test("what is no operations listener is said to be none", async () => {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -108,5 +109,27 @@ describe("over TLS", () => {
     expect(await callAll(good)).toMatchObject(WITH);
     await expectAway(startReplica({ url, tls: { caFile: otherCa! } }, texts), "certificate that is not trusted");
     await expectAway(startReplica({ url: url.replace("rediss", "redis") }, texts), "it ");
+  });
+
+  it("a server is told the name in its URL, by which a proxy before several finds it, and no address", async () => {
+    const redis = await startRedis();
+    const read = (name: string): Buffer => readFileSync(new URL(`../fixtures/tls/${name}.pem`, import.meta.url));
+    const named = new Set<string | false | null>();
+    const proxy = createTlsServer({ cert: read("server"), key: read("server-key") }, (client) => {
+      named.add(client.servername);
+      const behind = connect(redis.port, "127.0.0.1");
+      for (const socket of [client, behind]) socket.on("error", () => {});
+      client.pipe(behind).pipe(client);
+    });
+    proxy.listen(0);
+    await once(proxy, "listening");
+    atEnd(() => proxy.close());
+    const { port } = proxy.address() as AddressInfo;
+    const tls = { caFile: ca! };
+    await startReplica({ url: `rediss://localhost:${port}`, tls }, texts).whenUp();
+    expect(named).toEqual(new Set(["localhost"]));
+    named.clear();
+    await startReplica({ url: `rediss://127.0.0.1:${port}`, tls }, texts).whenUp();
+    expect(named).toEqual(new Set([false]));
   });
 });

@@ -134,17 +134,20 @@ type Done = (error: Error | null, address: string | LookupAddress[], family?: nu
 /** The system's resolver, which a test may put another in the place of. */
 const resolver: { lookup: (name: string, options: LookupOptions, done: Done) => void } = dns;
 
+type Addresses = readonly string[];
+
 /** Has `name` lead to these addresses while the test runs; asked at each lookup. None: there is no such name. */
-export function resolveTo(name: string, addresses: () => readonly string[]): void {
+export function resolveTo(name: string, addresses: () => Addresses | Promise<Addresses>): void {
   const before = resolver.lookup;
   resolver.lookup = (asked, options, done) => {
     if (asked !== name) return before.call(dns, asked, options, done);
-    const found = addresses().map((address) => ({ address, family: 4 }));
-    setImmediate(() => {
+    const answer = (all: Addresses): void => {
+      const found = all.map((address) => ({ address, family: 4 }));
       if (found.length === 0) done(Object.assign(new Error("no such name"), { code: "ENOTFOUND" }), []);
       else if (options.all === true) done(null, found);
       else done(null, found[0]!.address, 4);
-    });
+    };
+    void Promise.resolve(addresses()).then((all) => setImmediate(answer, all));
   };
   atEnd(() => (resolver.lookup = before));
 }

@@ -62,6 +62,60 @@ describe("names and addresses", () => {
   });
 });
 
+describe("a lookup that takes its time", () => {
+  test("runs once for all who wait for its name, so that names of other registries find a thread", async () => {
+    const registry = await startRegistry();
+    let [asked, answering] = [0, Promise.resolve()];
+    resolveTo("slow.test", async () => {
+      asked += 1;
+      await answering;
+      return ["127.0.0.1"];
+    });
+    const gateway = useUpstreams([registry.upstream({ urls: [`http://slow.test:${registry.nodes[0]!.port}`] })]);
+    expect((await gateway.call("transfer_factory")).text).toBe("200");
+    const before = asked;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    answering = promise;
+    // One of them has a connection.
+    const calls = Array.from({ length: 8 }, () => gateway.call("transfer_factory"));
+    await new Promise((done) => setTimeout(done, 50));
+    expect(asked - before).toBe(1);
+    resolve();
+    for (const called of calls) expect((await called).text).toBe("200");
+    // What was found is not kept: the next connection asks anew.
+    await registry.close();
+    await registry.restart();
+    await until(async () => (await gateway.call("transfer_factory")).text === "200");
+    expect(asked - before).toBeGreaterThan(1);
+  });
+
+  test("of a name that does not resolve is 502 for all who waited", async () => {
+    const waiting = Promise.withResolvers<void>();
+    resolveTo("gone.test", async () => {
+      await waiting.promise;
+      return [];
+    });
+    const gateway = useUpstreams([{ name: "amulet", admin: "a::1220", urls: ["http://gone.test"] }]);
+    const calls = Array.from({ length: 4 }, () => gateway.call("transfer_factory"));
+    waiting.resolve();
+    for (const called of calls) expect((await called).error?.proxyError).toBe("dns_error");
+  });
+});
+
+test("a registry with one dead address is reached over a handshake that takes longer than Node's 250 ms", async () => {
+  const registry = await startRegistry();
+  const { port } = registry.nodes[0]!;
+  resolveTo("far.test", () => ["127.0.0.1", "127.0.0.9"]);
+  // Addresses are tried in random order: this one, in which the dead one is the last, was fatal.
+  const { random } = Math;
+  let drawn = 0;
+  Math.random = () => (drawn += 1e-6);
+  atEnd(() => (Math.random = random));
+  stretchHandshakes(port, { "127.0.0.1": 400, "127.0.0.9": Infinity });
+  const gateway = useUpstreams([registry.upstream({ urls: [`http://far.test:${port}`], timeout: "2s" })]);
+  expect((await gateway.call("transfer_factory", { within: 2_000 })).text).toBe("200");
+});
+
 describe("TLS", () => {
   test("a registry is trusted by its caFile, and shown the certificate of certFile and keyFile", async () => {
     const registry = await startRegistry("amulet", {
@@ -134,6 +188,27 @@ async function listen(server: ReturnType<typeof createServer>): Promise<string> 
     server.close();
   });
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** The handle below a socket. */
+interface TcpHandle {
+  connect: (this: TcpHandle, request: object, address: string, ...others: unknown[]) => number;
+}
+
+/** Has handshakes with a port take so long, by address, while the test runs: as over a long way, or for ever. */
+function stretchHandshakes(port: number, delays: Readonly<Record<string, number>>): void {
+  const socket = connect(1, "127.0.0.1").on("error", () => undefined);
+  const { _handle: handle } = socket as unknown as { _handle: TcpHandle };
+  const prototype = Object.getPrototypeOf(handle) as TcpHandle;
+  socket.destroy();
+  const { connect: connectNow } = prototype;
+  prototype.connect = function (this: TcpHandle, request, address, ...others) {
+    const delay = others[0] === port ? (delays[address] ?? 0) : 0;
+    if (delay === 0) return connectNow.call(this, request, address, ...others);
+    if (delay < Infinity) setTimeout(() => connectNow.call(this, request, address, ...others), delay);
+    return 0;
+  };
+  atEnd(() => (prototype.connect = connectNow));
 }
 
 function relay(near: Socket, port: number): void {

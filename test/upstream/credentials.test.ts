@@ -56,8 +56,27 @@ it.each<{ auth: UpstreamAuth | undefined; fields: string[] }>([
   { auth: { header: { name: "X-Api-Key", value: "secret" } }, fields: ["x-api-key", "secret"] },
 ])("what the configuration names is shown as $fields", ({ auth, fields }) => {
   const credentials = Credentials.create(auth, { clock: TestClock.standing(), log: pino({ enabled: false }) });
-  credentials.refused();
   expect([credentials.fields({ deadline: 0 }), credentials.status()]).toEqual([fields, undefined]);
+});
+
+it("an info that the registry refuses and then gives is refused no more, and one that it gives says nothing of calls", () => {
+  const credentials = Credentials.create(
+    { bearer: "secret" },
+    { clock: TestClock.standing(), log: pino({ enabled: false }) },
+  );
+  const told: (string | undefined)[] = [];
+  for (const [operation, status] of [
+    ["info", 401],
+    ["info", 200],
+    ["transfer_factory", 401],
+    ["info", 200],
+    ["transfer_factory", 404],
+  ] as const) {
+    credentials.answered(operation, status);
+    told.push(credentials.status());
+  }
+  const refused = "the registry refuses it (401)";
+  expect(told).toEqual([refused, undefined, refused, refused, undefined]);
 });
 
 describe("an OAuth2 token", () => {
@@ -86,15 +105,27 @@ describe("an OAuth2 token", () => {
     expect(endpoint.asked).toHaveLength(2);
   });
 
+  it("that cannot be renewed is no fault before its end", async () => {
+    const { fields, endpoint, credentials, clock, lines } = await start();
+    await fields();
+    endpoint.answer = () => ({ status: 500 });
+    clock.advance("81s");
+    expect(await fields()).toEqual(["authorization", "Bearer t1"]);
+    await until(() => lines.length > 0);
+    expect(credentials.status()).toBeUndefined();
+    clock.advance("20s");
+    expect(credentials.status()).toContain("answered 500");
+  });
+
   it("that the registry refuses is asked anew, but not for each refusal", async () => {
     const { fields, endpoint, credentials, clock } = await start();
     await fields();
-    credentials.refused();
+    credentials.answered("instruments", 401);
     await fields();
     expect(endpoint.asked).toHaveLength(1);
     clock.advance("11s");
-    credentials.refused();
-    credentials.refused();
+    credentials.answered("instruments", 401);
+    credentials.answered("instruments", 401);
     await Promise.all([fields(), fields()]);
     expect(endpoint.asked).toHaveLength(2);
   });

@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import type { ConnectionOptions } from "node:tls";
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { Duration } from "../../clock.ts";
@@ -51,7 +52,10 @@ export function createClients(config: RedisConfig, login: Login, texts: Readonly
     const cluster = createCluster(urls, options);
     return { commands: cluster, subscriber: cluster };
   }
-  const single = { ...options, ...(config.sentinel === undefined ? placeOf(urls[0]!) : sentinelOptions(config, tls)) };
+  const single = {
+    ...options,
+    ...(config.sentinel === undefined ? singleOptions(urls[0]!, tls) : sentinelOptions(config, tls)),
+  };
   return {
     commands: new Redis({ ...single, scripts: SCRIPTS, enableAutoPipelining: true }),
     subscriber: new Redis(single),
@@ -80,6 +84,12 @@ const COMMON = {
   autoResendUnfulfilledCommands: false,
   retryStrategy: () => null,
 } satisfies RedisOptions;
+
+/** Servers behind a proxy that tells them apart by name are told it: Node does not do so by itself. */
+function singleOptions(url: URL, tls: ConnectionOptions | undefined) {
+  const place = placeOf(url);
+  return { ...place, ...(tls !== undefined && isIP(place.host) === 0 && { tls: { ...tls, servername: place.host } }) };
+}
 
 function sentinelOptions({ sentinel }: RedisConfig, tls: ConnectionOptions | undefined) {
   return {

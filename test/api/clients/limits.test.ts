@@ -94,6 +94,22 @@ describe("a client that has sent what its tier allows in a window", () => {
     expect(await from("2001:db8:1:3::1")).toBe(200);
   });
 
+  // Each port was a client of its own, with a limit of its own.
+  test.each(["192.0.2.1", "[2001:db8::1]"])(
+    "is the same one from every port that a proxy writes, as %s:1",
+    async (is) => {
+      const begin = (values: Values) =>
+        startGateway({ ...values, listen: { trustedProxies: ["127.0.0.1"] }, log: { addresses: true } }, { clock });
+      const { anonymous, gateway } = await start({ anonymous: { requests: "1/1m" } }, begin);
+      const statuses: number[] = [];
+      for (const address of [`${is}:1`, `${is}:65535`, is])
+        statuses.push((await anonymous({ path: LIST, headers: { "x-forwarded-for": address } })).status);
+      expect(statuses).toEqual([200, 429, 429]);
+      const logged = new Set(gateway.requestLines.map(({ address }) => address));
+      expect(logged).toEqual(new Set([is.replace(/[[\]]/g, "")]));
+    },
+  );
+
   test("preflights, probes and the docs do not count", async () => {
     const { anonymous, gateway } = await start({ anonymous: { requests: "1/1m" } });
     expect((await anonymous({ path: LIST })).status).toBe(200);

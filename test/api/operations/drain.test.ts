@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../../support/clock.ts";
 import { ACCEPT, INFO, LIST } from "../../support/endpoints.ts";
@@ -14,15 +15,20 @@ async function start(shutdown: object = { grace: "5s", timeout: "20s" }) {
   return { amulet, clock, gateway };
 }
 
-/** Moves time on until it has stopped. */
-async function stopped(stopping: Promise<void>, clock: TestClock): Promise<void> {
+/** Moves time on until it has stopped. @returns how far */
+async function stopped(stopping: Promise<void>, clock: TestClock): Promise<number> {
+  const began = clock.now();
   let isStopped = false;
   void stopping.then(() => (isStopped = true));
   await until(() => {
     if (!isStopped) clock.advance(100);
     return isStopped;
   });
+  return clock.now() - began;
 }
+
+const TLS = { certFile: "server.pem", keyFile: "server-key.pem" };
+const folder = join(import.meta.dirname, "../../fixtures/tls");
 
 const hit = `GET ${LIST} HTTP/1.1\r\nHost: g\r\n\r\n`;
 
@@ -94,9 +100,35 @@ describe("a gateway that drains", () => {
     await stopped(stopping, clock);
   });
 
-  test("is not held up by a connection that never sent a request, nor by a call that never ends", async () => {
+  // Node takes it for busy: it held a stop up for the whole of the timeout.
+  test.each([
+    ["HTTP", {}],
+    ["HTTPS", { tls: TLS }],
+  ])("ends a connection over %s that never sent anything at once", async (_name, listen) => {
+    const clock = TestClock.standing();
+    const shutdown = { grace: "0s", timeout: "1m" };
+    const amulet = await startRegistry("amulet");
+    const gateway = await startGateway({ listen, shutdown, upstreams: [amulet] }, { clock, folder });
+    const silent = await RawConnection.open(gateway.url);
+    await until(async () => (await gateway.operations.metric("registry_gateway_connections")) === 1);
+    expect(await stopped(gateway.stop({ grace: true }), clock)).toBeLessThan(20_000);
+    await until(() => silent.isClosed);
+  });
+
+  // It was cut by the timeout of its handshake alone, ten seconds later.
+  test("is not held up by a handshake that does not go on", async () => {
+    const clock = TestClock.standing();
+    const shutdown = { grace: "0s", timeout: "2s" };
+    const amulet = await startRegistry("amulet");
+    const gateway = await startGateway({ listen: { tls: TLS }, shutdown, upstreams: [amulet] }, { clock, folder });
+    const halfway = await RawConnection.open(gateway.url);
+    halfway.write("\x16\x03\x01\x02\x00");
+    await until(async () => (await gateway.operations.metric("registry_gateway_connections")) === 1);
+    expect(await stopped(gateway.stop({ grace: true }), clock)).toBeLessThan(20_000);
+  });
+
+  test("is not held up by a call that never ends", async () => {
     const { amulet, clock, gateway } = await start({ grace: "0s", timeout: "2s" });
-    await RawConnection.open(gateway.url);
     amulet.on("transfer_accept", "hang");
     const hung = gateway.post(ACCEPT).then(
       ({ status }) => status,

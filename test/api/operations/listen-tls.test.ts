@@ -69,6 +69,12 @@ describe("a listener with TLS", () => {
     expect(await serialAt(gateway.url)).toBe(before);
     expect((await site.get(`/amulet${LIST}`)).status).toBe(200);
     expect(gateway.lines.some(({ level, msg }) => level === "warn" && /certificate/i.test(String(msg)))).toBe(true);
+    expect((await gateway.operations.status()).health.lines).toContainEqual(
+      expect.objectContaining({
+        text: "the certificate of listen.tls.certFile ended on 1 Jan 2021",
+        effect: expect.stringContaining("that one stays in use") as string,
+      }),
+    );
   });
 
   test("that loses its tls in a reload keeps it until the next start, with its certificate, and takes the rest", async () => {

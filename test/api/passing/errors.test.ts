@@ -184,6 +184,23 @@ describe("what is wrong with a registry is told in the gateway's form:", () => {
     expect(amulet.last.headers.authorization).toBe("Bearer of-the-gateway");
   });
 
+  test("credentials of ours that a call is refused with are told to operators, until a call is not", async () => {
+    const { amulet, gateway } = await start({ retries: 0, auth: { bearer: "of-the-gateway" } }, NOTHING_KEPT);
+    const told = async () => [
+      (await gateway.operations.status()).health.sentence as string,
+      await gateway.operations.metric("registry_gateway_upstream_credential_unusable"),
+    ];
+    amulet.on("instruments", { status: 401, body: { error: "who are you?" } });
+    expectOwnError(await gateway.send(GET), 502, "upstream_credentials");
+    // Its info is good, and asked for again: many registries want no credential for that.
+    clock.advance("61s");
+    expectOwnError(await gateway.send(GET), 502, "upstream_credentials");
+    const sentence = "amulet: the gateway's credential is unusable: the registry refuses it (401).";
+    expect(await told()).toEqual([sentence, 1]);
+    expect((await gateway.send(POST)).status).toBe(200);
+    expect(await told()).toEqual([expect.stringMatching(/^All is well/), 0]);
+  });
+
   test("more fields than can be taken are 502", async () => {
     const { amulet, gateway } = await start();
     for (const fields of [
@@ -267,6 +284,7 @@ describe("a registry's own error", () => {
         expect([answer.status, answer.text]).toEqual([status, '{"error":"who?"}']);
       }
     }
+    expect(await gateway.operations.upstream("amulet")).not.toHaveProperty("credential");
   });
 
   test("that passes through is untouched, HTML too", async () => {

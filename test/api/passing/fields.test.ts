@@ -189,6 +189,10 @@ describe("a registry is sent", () => {
     );
     await gateway.send({ ...POST, headers: { "x-forwarded-for": "6.6.6.6, 192.0.2.7" } });
     expect(amulet.last.headers["x-forwarded-for"]).toBe("192.0.2.7");
+    await gateway.send({ ...POST, headers: { "x-forwarded-for": "192.0.2.8:61234" } });
+    expect(amulet.last.headers["x-forwarded-for"]).toBe("192.0.2.8");
+    await gateway.send({ ...POST, headers: { "x-forwarded-for": "192.0.2.9:61234, 127.0.0.1:443" } });
+    expect(amulet.last.headers["x-forwarded-for"]).toBe("192.0.2.9");
   });
 
   test("of the query what the endpoint knows, and all of it on what passes through", async () => {

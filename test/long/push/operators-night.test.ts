@@ -152,7 +152,7 @@ const SCENES: readonly {
       usePair("ending");
     },
     repair: () => usePair("server"),
-    line: /^the listener's certificate ends on \d+ \w+ \d{4}$/,
+    line: /^the certificate of listen\.tls\.certFile ends on \d+ \w+ \d{4}$/,
     message: "warning CertificateEnds",
   },
   {

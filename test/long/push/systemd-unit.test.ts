@@ -30,6 +30,8 @@ test("whatever ends an instance, it is started again, and one that is stopped ha
   expect(Number(settings.get("TimeoutStopSec")) * 1_000).toBeGreaterThan(grace + timeout);
   // A secret that came a second late after a boot ended an instance for good.
   expect([settings.get("Restart"), settings.get("StartLimitIntervalSec")]).toEqual(["on-failure", "0"]);
+  // What systemd takes for a clean end, and a reload that comes before the program listens for it is none.
+  expect(settings.get("RestartForceExitStatus")).toBe("SIGHUP");
   expect(settings.has("RestartPreventExitStatus")).toBe(false);
 });
 

@@ -191,6 +191,21 @@ describe("a token of a configured issuer", () => {
     expect(await bearer(sign({ exp: 4_000_000_000 }))).toBe("wallet-t token wallet");
   });
 
+  // It was refused as not signed by a key of its issuer's, for as long as the issuer had two.
+  test("that does not say by which of its issuer's keys it is signed is verified with each", async () => {
+    const [old, young] = [await generateKeyPair("ES256"), await generateKeyPair("ES256")];
+    const keys = await Promise.all([old, young].map(({ publicKey }) => exportJWK(publicKey)));
+    issuer.answer = (_request, response) => void response.writeHead(200).end(JSON.stringify({ keys }));
+    const sign = (key: typeof old, exp = 4_000_000_000) =>
+      new SignJWT({ iss: issuer.issuer, aud: issuer.audience, sub: "wallet-t", tier: "wallet", exp })
+        .setProtectedHeader({ alg: "ES256" })
+        .sign(key.privateKey);
+    expect(await bearer(sign(old))).toBe("wallet-t token wallet");
+    expect(await bearer(sign(young))).toBe("wallet-t token wallet");
+    expect(await bearer(sign(young, 1))).toBe("401 credential_expired");
+    expect(await bearer(sign(await generateKeyPair("ES256")))).toBe("401 credential_invalid");
+  });
+
   test("that names no tier has its issuer's, where there is one", async () => {
     clients = clientsOf({ jwt: entry({ tier: "open" }) });
     expect(await bearer(issuer.token({ tier: undefined }))).toBe("wallet-t token open");

@@ -1,6 +1,8 @@
-import { resolve } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { loadConfig } from "../../../src/config/load.ts";
+import { temporaryFolder } from "../../support/gateway.ts";
 
 const folder = resolve(import.meta.dirname, "../../fixtures/tls");
 const A = { name: "a", admin: "x::1", urls: ["https://a.example"] };
@@ -8,6 +10,8 @@ const CLEAR = { ...A, urls: ["http://a.example"] };
 const OAUTH = { tokenUrl: "http://t.example", clientId: "c", clientSecret: "s" };
 const KEYS = { anonymous: false, jwt: [{ issuer: "i", jwksUrl: "https://i.example", audience: "a" }] };
 const ENDED = { certFile: "ended.pem", keyFile: "ended-key.pem" };
+const RENEWED = { certFile: join(temporaryFolder(), "both.pem"), keyFile: "server-key.pem" };
+writeFileSync(RENEWED.certFile, ["server.pem", "ended.pem"].map((name) => readFileSync(join(folder, name))).join("\n"));
 
 /** Keys of a configuration, and what its warnings begin with. */
 const WARNINGS: Record<string, [values: object, ...warnings: string[]]> = {
@@ -56,6 +60,7 @@ const WARNINGS: Record<string, [values: object, ...warnings: string[]]> = {
     { listen: { tls: ENDED } },
     "listen.tls.certFile: it ended on 2021-01-01T00:00:00.000Z, and takes the place of no other",
   ],
+  "a good listener certificate before one that has ended": [{ listen: { tls: RENEWED } }],
   "a client certificate that has ended": [{ upstreams: [{ ...A, tls: ENDED }] }],
 };
 

@@ -123,6 +123,13 @@ const CASES: readonly Case[] = [
     runbook: "registrygatewaycredentialunusable",
   },
   {
+    what: "a credential that cannot be had from the start: nothing was asked of the registry",
+    state: one({ credential: "the token endpoint cannot be reached", state: "unproved", since: NOW - 60_000 }),
+    level: "warning",
+    text: "amulet: the gateway's credential is unusable: the token endpoint cannot be reached",
+    runbook: "registrygatewaycredentialunusable",
+  },
+  {
     what: "calls that wait for the operator's own limit",
     state: one({ limit: { requests: "120/1m", waiting: 3 } }),
     level: "well",
@@ -203,7 +210,7 @@ const CASES: readonly Case[] = [
     what: "a certificate of the listener about to end",
     state: { certificates: [{ role: "listener", peer: "clients", endsAt: NOW + 5 * DAY }] },
     level: "warning",
-    text: "the listener's certificate ends on 3 Dec 2026",
+    text: "the certificate of listen.tls.certFile ends on 3 Dec 2026",
     runbook: "registrygatewaycertificateends",
   },
   {
