@@ -7,9 +7,6 @@ import type { Keys } from "./keys.ts";
 /** Silence after which a replica takes no part of the limits. It beats each second. */
 const LIFE: Duration = 5_000;
 
-/** Time without a beat by which Redis was away. */
-const SKIPPED: Duration = 1_500;
-
 /** Silence after which a replica is lost, unless it said that it leaves. */
 const SILENT: Duration = 10_000;
 
@@ -28,9 +25,8 @@ export class RedisReplicas implements Replicas {
   private readonly youngUntil: Instant;
   private hasTakenOver = false;
   private live = 1;
-  /** Last beat, and the first one since Redis came. */
-  private beatAt: Instant = -Infinity;
-  private steadySince: Instant = -Infinity;
+  /** When Redis came. */
+  private cameAt: Instant = -Infinity;
   private missed: LostReplicas | undefined;
 
   constructor(connection: RedisConnection, keys: Keys, clock: Clock) {
@@ -54,10 +50,9 @@ export class RedisReplicas implements Replicas {
       redis.beat(this.key, this.id, LIFE, SILENT, MEMORY, mayTakeOver),
     );
     const now = this.clock.now();
-    if (now - this.beatAt > SKIPPED) this.steadySince = now;
-    this.beatAt = now;
-    // When Redis has come, the first to beat sees itself alone.
-    this.live = now - this.steadySince < LIFE ? Math.max(this.live, live) : Math.max(1, live);
+    if (this.connection.status().redis !== "up") this.cameAt = now;
+    // The first to beat sees itself alone.
+    this.live = now - this.cameAt < LIFE ? Math.max(this.live, live) : Math.max(1, live);
     if (lost !== (this.missed?.count ?? 0)) {
       this.missed = lost === 0 ? undefined : { count: lost, since: this.clock.wallNow() - longest };
     }
