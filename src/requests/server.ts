@@ -92,20 +92,16 @@ function refusalOf({ code, rawPacket }: ParserError): GatewayError {
       );
 }
 
-/** The answer that was begun last on each connection. */
-const lastAnswers = new WeakMap<Socket, ServerResponse>();
+/** The answer that was begun last on each connection, and the one before it where that has not left yet. */
+const lastAnswers = new WeakMap<Socket, readonly [last: ServerResponse, before: ServerResponse | undefined]>();
 /** Connections that end with a refusal. */
 const refused = new WeakSet<Socket>();
-
-/** Of pipelined requests: the answer that has to leave before another one. */
-const earlierAnswers = new WeakMap<ServerResponse, ServerResponse>();
 
 /** Remembers what has to leave before the refusal of what may come behind it. */
 export function noteAnswer(response: ServerResponse): void {
   const { socket } = response.req;
-  const earlier = lastAnswers.get(socket);
-  if (earlier?.closed === false) earlierAnswers.set(response, earlier);
-  lastAnswers.set(socket, response);
+  const earlier = lastAnswers.get(socket)?.[0];
+  lastAnswers.set(socket, [response, earlier?.closed === false ? earlier : undefined]);
 }
 
 /** Parts that answer what never became a request. */
@@ -149,10 +145,10 @@ function refuse(socket: Socket, refusal: GatewayError, { config, clock, onRefuse
     socket.end(isAnswered ? refusalBytes(refusal, config()) : "");
     clock.after(LINGER, () => socket.destroy());
   };
-  const last = lastAnswers.get(socket);
+  const [last, earlier] = lastAnswers.get(socket) ?? [];
   // Of a request whose body the refused bytes are, and which has no answer yet, the refusal is the answer.
   const isAnswer = last !== undefined && !last.req.complete && !last.headersSent;
-  const before = isAnswer ? earlierAnswers.get(last) : last;
+  const before = isAnswer ? earlier : last;
   if (before === undefined || before.closed) end(true);
   // Behind an answer to a request whose body they are, nothing is said any more.
   else before.once("close", () => end(isAnswer || before.req.complete));

@@ -50,8 +50,8 @@ export interface DayResult {
 /** Seconds of CPU in the day; those in which nothing is wrong, and bytes at most then, what is shared counted once. */
 type Usage = { seconds: number; quiet: number; memory: number };
 
-/** How long wallets may take to end after the day, on a busy machine, and how often usage is looked at. */
-const [EVENING, SAMPLE_EVERY] = [600_000, 1_000];
+/** How long wallets may take to end after the day, on a busy machine; how often usage is looked at; how long processes drain. */
+const [EVENING, SAMPLE_EVERY, DRAINING] = [600_000, 1_000, 4_000];
 
 /** Has a contestant play the day, every part in a process of its own. */
 export async function playDay(contestant: Contestant, day: Day): Promise<DayResult> {
@@ -123,7 +123,7 @@ function sampleUsage(running: RunningContestant, day: Day, begin: number) {
   const before = new Map(treeOf(running.pids()).map((pid) => [pid, cpuOf(pid)]));
   const sample = (): void => {
     const at = Date.now() - begin;
-    const isQuiet = at < day.length && !day.faults.some(({ from, to }) => at >= from && at < to + SAMPLE_EVERY);
+    const isQuiet = at < day.length && !day.faults.some(({ from, to }) => at >= from && at < to + DRAINING);
     let memory = 0;
     for (const pid of treeOf(running.pids())) {
       // One that ends takes its last moments with it.
