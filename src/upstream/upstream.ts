@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { type Wait, withDeadline } from "../clock.ts";
 import type { TlsFiles, UpstreamConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
@@ -21,6 +22,12 @@ interface UpstreamSurroundings extends Pick<Access, "answerLimit" | "rate" | "cl
   readonly events: AdminEvents;
 }
 
+/** A node's URL, and where its connections lead. */
+interface Place {
+  readonly url: string;
+  readonly target: Target;
+}
+
 /** One registry, as one configuration describes it. Its nodes may outlive it. */
 export class Upstream {
   readonly config: UpstreamConfig;
@@ -37,7 +44,8 @@ export class Upstream {
     const old = previous?.access;
     const isSameAdmin = config.admin === undefined || config.admin === previous?.admin;
     const targets = config.urls.map((url) => ({ url, target: targetOf(url, config, texts) }));
-    const kept = targets.map(({ url, target }) => (isSameAdmin ? previous?.findNode(url, target) : undefined));
+    // No closure here takes `previous`: those that stay would hold it, and it the one before, for ever.
+    const kept = isSameAdmin && previous !== undefined ? previous.findNodes(targets) : [];
     const learned = previous !== undefined && mayStay(previous, config, kept) ? previous.admin : undefined;
     const hasSameAuth = JSON.stringify(old?.config.auth) === JSON.stringify(config.auth);
     this.config = config;
@@ -109,9 +117,9 @@ export class Upstream {
     for (const node of this.nodes) if (successor?.nodes.includes(node) !== true) node.close();
   }
 
-  private findNode(url: string, target: Target): Node | undefined {
-    return this.nodes.find(
-      (node) => node.url === url && JSON.stringify(node.connections.target) === JSON.stringify(target),
+  private findNodes(places: readonly Place[]): (Node | undefined)[] {
+    return places.map(({ url, target }) =>
+      this.nodes.find((node) => node.url === url && isDeepStrictEqual(node.connections.target, target)),
     );
   }
 

@@ -4,6 +4,7 @@ import type { LoadedConfig } from "../config/loaded.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import { RateLimit } from "../limits/rate.ts";
 import type { Sharing } from "../sharing/ports.ts";
+import type { AdminEvents } from "./admin.ts";
 import type { UpstreamObserver } from "./types.ts";
 import { Upstream } from "./upstream.ts";
 
@@ -35,7 +36,7 @@ export class Upstreams {
     const { clock, log, observer } = parts;
     const enabled = config.upstreams.filter((each) => each.enabled);
     const limits = limitsOf(enabled, parts);
-    const events = { onLearned: () => this.settle(), onWrong: (party: string) => parts.onWrongAdmin(party) };
+    const events = this.eventsFor(parts);
     const shared = { answerLimit: config.limits.responseBody, texts, events, clock, log, observer };
     this.all = enabled.map(
       (each) => new Upstream(each, { ...shared, rate: limits.get(limitKey(each)) }, previous?.byName(each.name)),
@@ -72,6 +73,11 @@ export class Upstreams {
   close(successor?: Upstreams): Promise<void> {
     for (const upstream of this.all) upstream.close(successor?.byName(upstream.name));
     return Promise.resolve();
+  }
+
+  /** Apart from the constructor, whose `previous` they would hold for as long as an upstream lives. */
+  private eventsFor(parts: UpstreamParts): AdminEvents {
+    return { onLearned: () => this.settle(), onWrong: (party) => parts.onWrongAdmin(party) };
   }
 
   /** Decides which upstream has which admin. Of two with the same one the pinned one has it; else both are disabled. */

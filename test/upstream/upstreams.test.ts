@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { TestClock } from "../support/clock.ts";
 import { type Registry, startRegistry, STRANGER } from "../support/registry.ts";
@@ -136,6 +138,18 @@ describe("a reload", () => {
     gateway.reload([after!]);
     await until(() => gateway.upstream().status().state === "up");
     expect(gateway.upstream().admin).toBe(registry.admin);
+  });
+
+  test("leaves nothing of the upstreams before it in memory", async () => {
+    const registry = await startRegistry();
+    const gateway = useUpstreams([unpinned(registry)]);
+    await gateway.call("transfer_factory");
+    const first = [new WeakRef(gateway.upstreams), new WeakRef(gateway.upstream())];
+    for (const timeout of ["3s", "4s"]) gateway.reload([unpinned(registry, { timeout })]);
+    await gateway.call("transfer_factory");
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    await until(() => (collect(), first.every((each) => each.deref() === undefined)), 5_000);
   });
 
   test("that pins another admin forgets the proofs", async () => {
