@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify, type JWTVerifyOptions } from "jose";
+import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { IssuerConfig } from "../config/schema.ts";
@@ -114,37 +114,20 @@ export class Tokens {
       if (hasKeys) keys.reload().catch(() => undefined);
     }
     try {
-      return await verifiedClaims(token, keys, {
+      const { payload } = await jwtVerify(token, keys, {
         issuer: config.issuer,
         audience: config.audience,
         requiredClaims: ["exp"],
         clockTolerance: CLOCK_TOLERANCE,
         currentDate: new Date(this.clock.wallNow()),
       });
+      return payload;
     } catch (error) {
       if (error instanceof errors.JOSEError && OF_THE_TOKEN.test(error.code)) throw refusalOf(error);
       issuer.pausedUntil = this.clock.now() + PAUSE;
       throw noKeys(error);
     }
   }
-}
-
-/** Verifies a token. One that does not say which of its issuer's keys it is signed by is tried with each. */
-async function verifiedClaims(token: string, keys: Issuer["keys"], options: JWTVerifyOptions): Promise<JWTPayload> {
-  try {
-    return (await jwtVerify(token, keys, options)).payload;
-  } catch (error) {
-    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
-    for await (const key of error) {
-      const tried = await jwtVerify(token, key, options).catch(unlessOfAnotherKey);
-      if (tried !== undefined) return tried.payload;
-    }
-    throw error;
-  }
-}
-
-function unlessOfAnotherKey(error: unknown): void {
-  if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
 }
 
 /** Codes of errors that speak of the token. All others are about its issuer's keys: no answer, no key set, no connection. */
@@ -157,6 +140,9 @@ const BAD_CLAIMS = invalid(
   "the token lacks a claim that it must have, such as exp, or has a wrong one; report it to its issuer",
 );
 const BAD_SIGNATURE = invalid("the token is not signed by a key that its issuer has published; get a new token");
+const NO_KEY_ID = invalid(
+  "the token does not say by kid which of its issuer's keys it is signed by, and there are several; report it to its issuer",
+);
 const NO_NAME = invalid(
   "the token names no client as this gateway expects it, in one claim, a text of 1 to 200 plain characters; " +
     "report its claims to the gateway's operator",
@@ -167,6 +153,7 @@ const NO_TIER = invalid(
 
 function refusalOf(error: Error): GatewayError {
   if (error instanceof errors.JWTExpired) return EXPIRED;
+  if (error instanceof errors.JWKSMultipleMatchingKeys) return NO_KEY_ID;
   if (!(error instanceof errors.JWTClaimValidationFailed)) return BAD_SIGNATURE;
   if (error.claim === "aud") return OTHER_AUDIENCE;
   return error.claim === "nbf" && error.reason === "check_failed" ? TOO_EARLY : BAD_CLAIMS;

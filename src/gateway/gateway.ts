@@ -69,7 +69,7 @@ export async function createGateway(loaded: LoadedConfig, options: GatewayOption
   };
   const upstream = { clock, log, observer: metrics.upstream, sharing, onWrongAdmin };
   const snapshots = new Snapshots(loaded, { upstream, cache, clock, log });
-  close(() => snapshots.close());
+  building.defer(() => snapshots.close());
   const snapshot = (): Snapshot => snapshots.latest;
 
   let reload: ReloadState = { takenAt: clock.wallNow() };

@@ -33,16 +33,16 @@ export class Snapshots {
     const previous = this.current;
     this.current = this.create(loaded, previous);
     this.current.upstreams.start();
-    void previous.upstreams.close(this.current.upstreams);
+    previous.upstreams.close(this.current.upstreams);
   }
 
-  close(): Promise<void> {
-    return this.current.upstreams.close();
+  close(): void {
+    this.current.upstreams.close();
   }
 
   private create(loaded: LoadedConfig, previous: Snapshot | undefined): Snapshot {
     const { upstream, cache, clock, log } = this.options;
-    const upstreams = Upstreams.create(loaded, previous?.upstreams, upstream);
+    const upstreams = new Upstreams(loaded, previous?.upstreams, upstream);
     const registries = new Map(upstreams.all.map((each) => [each.name, new Registry(each, { cache, clock, log })]));
     return { loaded, upstreams, registries, clients: Clients.create(loaded, previous?.clients, { clock }) };
   }

@@ -33,8 +33,8 @@ export class RateLimit {
   private readonly rates: readonly Rate[];
   /** As counted: longer. */
   private readonly windows: readonly Rate[];
-  /** Of a grant. */
-  private readonly life: Duration;
+  /** Time for which a grant is good. */
+  private readonly grantLife: Duration;
   private readonly limiter: Limiter;
   private readonly clock: Clock;
   private readonly queue: WaitQueue;
@@ -48,7 +48,7 @@ export class RateLimit {
     this.key = key;
     this.rates = windows;
     this.windows = windows.map(({ requests, per }) => ({ requests, per: Math.ceil(per + travelOf(per)) }));
-    this.life = Math.min(...windows.map(({ per }) => travelOf(per)));
+    this.grantLife = Math.min(...windows.map(({ per }) => travelOf(per)));
     this.limiter = limiter;
     this.clock = clock;
     this.queue = new WaitQueue(Math.min(...windows.map(mostInLongestWait)), clock);
@@ -69,7 +69,7 @@ export class RateLimit {
   async take(turn: Turn): Promise<Instant> {
     if (turn.signal?.aborted === true) throw clientGone();
     const mayAsk = this.queue.size === 0 && this.clock.now() >= this.askAt;
-    if (mayAsk && (await this.ask())) return this.clock.now() + this.life;
+    if (mayAsk && (await this.ask())) return this.clock.now() + this.grantLife;
     const now = this.clock.now();
     const left = turn.deadline - now;
     const until = now + Math.min(LONGEST_WAIT, left - Math.min(LEFT_TO_THE_CALL, left / 4));
@@ -77,7 +77,7 @@ export class RateLimit {
     const turnCame = this.queue.wait({ ...turn, deadline: until }, { full: this.refusal, late: this.refusal });
     this.schedule();
     await turnCame;
-    return this.clock.now() + this.life;
+    return this.clock.now() + this.grantLife;
   }
 
   /** Asks the limiter for one call, and notes a refusal. */

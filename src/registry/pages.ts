@@ -38,8 +38,8 @@ function decoded(token: string): string {
   }
 }
 
-/** What the registry says of the page's lifetime is not about the instrument. */
-function isNoLifetime(name: string): boolean {
+/** Whether a field of a page holds of its instruments, too: its lifetime does not. */
+function isOfInstruments(name: string): boolean {
   return name !== "cache-control" && name !== "expires";
 }
 
@@ -55,7 +55,7 @@ export function cutInstrument(page: Entry, listed: ListedPage, id: string, ttl: 
   const freshUntil = Math.min(page.freshUntil, page.bornAt + ttl);
   return {
     ...page,
-    fields: [...filterFields(fieldsOfReplacedBody(page.fields), isNoLifetime), "content-type", "application/json"],
+    fields: [...filterFields(fieldsOfReplacedBody(page.fields), isOfInstruments), "content-type", "application/json"],
     body,
     etag: makeEntityTag(body),
     validators: undefined,

@@ -158,7 +158,7 @@ function begin(request: FastifyRequest, { raw }: FastifyReply, options: Beginnin
   request.state = state;
   const { "x-forwarded-for": forwarded } = request.raw.headers;
   // Fastify finds the client's address in it, and takes no ports.
-  if (typeof forwarded === "string") request.raw.headers["x-forwarded-for"] = withoutPorts(forwarded);
+  if (forwarded?.includes(":")) request.raw.headers["x-forwarded-for"] = withoutPorts(String(forwarded));
   noteAnswer(raw);
   raw.once("close", () => {
     endState(state, raw.writableFinished);
@@ -198,11 +198,7 @@ const OF_FASTIFY: Readonly<Record<string, () => GatewayError>> = {
     new GatewayError("unsupported_media_type", "the header content-type is malformed; send application/json"),
 };
 
-function gatewayErrorOf(error: Error & { readonly code?: unknown; readonly statusCode?: number }): GatewayError {
-  const known = OF_FASTIFY[String(error.code)];
-  if (known !== undefined) return known();
-  const { statusCode = 500 } = error;
-  if (statusCode < 400 || statusCode > 499) return toGatewayError(error);
-  // Of @fastify/static: a file that is not there, or a part or a version of it.
-  return new GatewayError("no_such_path", "there is no such file, or not as it was asked for");
+function gatewayErrorOf(error: Error): GatewayError {
+  const known = "code" in error ? OF_FASTIFY[String(error.code)] : undefined;
+  return known?.() ?? toGatewayError(error);
 }

@@ -4,8 +4,10 @@ import swaggerUi from "@fastify/swagger-ui";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { parse } from "yaml";
 import type { Config } from "../config/schema.ts";
+import { GatewayError, toGatewayError } from "../errors.ts";
 import { version } from "../version.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
+import { sendError } from "./reply.ts";
 import { checkPath, pathOf } from "./url.ts";
 
 /** Pages of the gateway's own: `/`, and the description of the API, which needs no credential. */
@@ -45,6 +47,12 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
   app.addHook("onRequest", (request, _reply, done) => {
     if (pathOf(request.url) !== `${DOCS}/`) checkPath(request.url);
     done();
+  });
+  // @fastify/static refuses a file, or a part or a version of it, with statuses of its own.
+  app.setErrorHandler<Error & { readonly statusCode?: number }>((error, request, reply) => {
+    const isRefusal = error.statusCode !== undefined && error.statusCode < 500;
+    const noFile = new GatewayError("no_such_path", "there is no such file, or not as it was asked for");
+    sendError(request, reply, isRefusal ? noFile : toGatewayError(error));
   });
   await app.register(swagger, { mode: "static", specification: { document: DOCUMENT as never } });
   await app.register(swaggerUi, {

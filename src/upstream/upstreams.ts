@@ -28,11 +28,7 @@ export class Upstreams {
    * Makes the upstreams of a configuration. They share with `previous` the limits by name or group, and nodes with their
    * proofs by URL: {@link start} the new ones, then {@link close} the previous ones.
    */
-  static create(loaded: LoadedConfig, previous: Upstreams | undefined, parts: UpstreamParts): Upstreams {
-    return new Upstreams(loaded, previous, parts);
-  }
-
-  private constructor({ config, texts }: LoadedConfig, previous: Upstreams | undefined, parts: UpstreamParts) {
+  constructor({ config, texts }: LoadedConfig, previous: Upstreams | undefined, parts: UpstreamParts) {
     const { clock, log, observer } = parts;
     const enabled = config.upstreams.filter((each) => each.enabled);
     const limits = limitsOf(enabled, parts);
@@ -70,9 +66,8 @@ export class Upstreams {
   }
 
   /** Closes what the successor did not take over; without one, everything. */
-  close(successor?: Upstreams): Promise<void> {
+  close(successor?: Upstreams): void {
     for (const upstream of this.all) upstream.close(successor?.byName(upstream.name));
-    return Promise.resolve();
   }
 
   /** Apart from the constructor, whose `previous` they would hold for as long as an upstream lives. */

@@ -57,7 +57,7 @@ export class UpstreamHarness {
     const previous = this.upstreams;
     this.upstreams = this.create(load(values, keys), previous);
     this.upstreams.start();
-    void previous.close(this.upstreams);
+    previous.close(this.upstreams);
   }
 
   /** Calls an operation of version 1 or 2; a POST with `{}` unless `question` says otherwise. */
@@ -100,7 +100,7 @@ export class UpstreamHarness {
       { level: "trace" },
       { write: (line: string) => void this.lines.push(JSON.parse(line) as object as never) },
     );
-    return Upstreams.create(loaded, previous, {
+    return new Upstreams(loaded, previous, {
       clock: this.clock,
       log,
       observer: {

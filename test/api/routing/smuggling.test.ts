@@ -269,7 +269,8 @@ describe("what follows a request on its connection", () => {
     connection.write(raw(`POST ${BASE}${CANCEL} HTTP/1.1`, [HOST, JSON_TYPE, "Content-Length: 2"], "{}"));
     await amulet.reached(1);
     connection.write(raw(`POST ${BASE}${CANCEL} HTTP/1.1`, [HOST, JSON_TYPE, CHUNKED], "no chunk\r\n"));
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // It is answered behind those bytes.
+    await three().gateway.get(BASE + INFO);
     expect(connection.text).toBe("");
     release();
     await until(() => connection.isClosed);
@@ -313,8 +314,7 @@ test("a body that is too large is refused while it comes, read to its end, and c
   const connection = await RawConnection.open(three().gateway.url);
   connection.write(raw(`POST ${BASE}${CANCEL} HTTP/1.1`, [HOST, JSON_TYPE, `Content-Length: ${40 * 65_536}`]));
   for (let sent = 0; sent < 40; sent += 1) {
-    connection.write("x".repeat(65_536));
-    await new Promise((resolve) => setTimeout(resolve, 2));
+    await new Promise((resolve) => connection.socket.write("x".repeat(65_536), resolve));
   }
   await until(() => connection.statuses.length > 0);
   connection.write(LAST);
