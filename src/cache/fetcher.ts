@@ -34,6 +34,8 @@ interface FetcherOptions {
 const MAX_SHORTENING = 0.1;
 /** Pause after a fetch that failed, while there is something stale to serve. */
 const RETRY_AFTER: Duration = 1_000;
+/** Time for which a failure says that the registry fails: after it somebody waits and asks, since it may be well again. */
+const FAILS_FOR: Duration = 15_000;
 /** Keys that are remembered as failing. */
 const MAX_FAILING = 1_000;
 /** Time between two looks of a replica that waits for another one's fetch. */
@@ -44,7 +46,7 @@ const LONGEST_LEASE: Duration = 30_000;
 /** Gets what is not in memory: from Redis, or by a fetch under the key's lease. Its caller runs one at a time of each key. */
 export class Fetcher {
   private readonly options: FetcherOptions;
-  /** Instants from which keys whose last fetch failed may be tried again. */
+  /** When fetches failed, by key, until one succeeds. */
   private readonly failing = new LRUCache<string, Instant>({ max: MAX_FAILING });
 
   constructor(options: FetcherOptions) {
@@ -53,7 +55,8 @@ export class Fetcher {
 
   /** The instant from which a key whose last fetch failed may be tried again; undefined: it did not fail. */
   retryAt(key: CacheKey): Instant | undefined {
-    return this.failing.get(idOf(key));
+    const failedAt = this.failing.get(idOf(key));
+    return failedAt === undefined ? undefined : failedAt + RETRY_AFTER;
   }
 
   /** Says how an entry may be served now without waiting; undefined: in no way. */
@@ -62,7 +65,8 @@ export class Fetcher {
     if (now < freshUntil) return "fresh";
     if (policy.isCacheOnly) return "cache-only";
     if (now < refreshUntil) return "stale-while-revalidate";
-    return now < errorUntil && this.failing.has(idOf(key)) ? "stale-if-error" : undefined;
+    const fails = now - (this.failing.get(idOf(key)) ?? -Infinity) < FAILS_FOR;
+    return fails && now < errorUntil ? "stale-if-error" : undefined;
   }
 
   /** Gets the answer to a question. @throws what its `fetch` throws */
@@ -152,6 +156,6 @@ export class Fetcher {
   }
 
   private noteFailure(key: CacheKey): void {
-    this.failing.set(idOf(key), this.options.clock.now() + RETRY_AFTER);
+    this.failing.set(idOf(key), this.options.clock.now());
   }
 }

@@ -144,7 +144,7 @@ function knobsOf(hasRedis: boolean): fc.Arbitrary<Knobs> {
     ttl: fc.record({ info: life(60_000, 20_000, 0), instruments: life(20_000), instrument: life(10_000, 20_000) }),
     notFound: life(5_000, 0),
     staleWhileRevalidate: life(0, 10_000),
-    staleIfError: life(0, 60_000),
+    staleIfError: life(0, 60_000, 600_000),
   });
 }
 

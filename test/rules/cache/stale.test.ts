@@ -65,6 +65,16 @@ describe("stale", () => {
     expect(seen(await scene.get())).toBe("hit 200 2");
   });
 
+  test("stands in for a failure of 15 s ago no more: the registry is asked first", async () => {
+    const scene = await aged(5 * MINUTE);
+    const first = scene.get();
+    await settle();
+    await scene.last.fail();
+    expect(seen(await first)).toBe("stale 200 1");
+    await scene.advance(16 * SECOND);
+    expect(seen(await scene.answered({ body: "2" }))).toBe("miss 200 2");
+  });
+
   test("stands in for a registry that is later than the client waits", async () => {
     const scene = await aged(5 * MINUTE);
     const hasty = scene.get({ deadline: scene.clock.now() + SECOND });
